@@ -1,0 +1,72 @@
+package stream
+
+// Command is the first byte of a client's command packet plus one, so that the
+// zero value is no command (COM_SLEEP is byte 0).
+// https://dev.mysql.com/doc/dev/mysql-server/latest/my__command_8h.html
+type Command uint16
+
+// The commands of MySQL and MariaDB.
+const (
+	ComSleep Command = iota + 1
+	ComQuit
+	ComInitDB
+	ComQuery
+	ComFieldList
+	ComCreateDB
+	ComDropDB
+	ComRefresh
+	ComShutdown
+	ComStatistics
+	ComProcessInfo
+	ComConnect
+	ComProcessKill
+	ComDebug
+	ComPing
+	ComTime
+	ComDelayedInsert
+	ComChangeUser
+	ComBinlogDump
+	ComTableDump
+	ComConnectOut
+	ComRegisterSlave
+	ComStmtPrepare
+	ComStmtExecute
+	ComStmtSendLongData
+	ComStmtClose
+	ComStmtReset
+	ComSetOption
+	ComStmtFetch
+	ComDaemon
+	ComBinlogDumpGTID
+	ComResetConnection
+	ComClone
+	ComSubscribeGroupReplication
+)
+
+// ComStmtBulkExecute is MariaDB's array execute, byte 0xfa.
+// https://mariadb.com/kb/en/com_stmt_bulk_execute/
+const ComStmtBulkExecute Command = 0xfa + 1
+
+// The names that the general log gives the commands (sql/sql_parse.cc,
+// command_name, of MySQL and MariaDB).
+var commandNames = [...]string{
+	ComSleep: "Sleep", ComQuit: "Quit", ComInitDB: "Init DB", ComQuery: "Query",
+	ComFieldList: "Field List", ComCreateDB: "Create DB", ComDropDB: "Drop DB",
+	ComRefresh: "Refresh", ComShutdown: "Shutdown", ComStatistics: "Statistics",
+	ComProcessInfo: "Processlist", ComConnect: "Connect", ComProcessKill: "Kill",
+	ComDebug: "Debug", ComPing: "Ping", ComTime: "Time", ComDelayedInsert: "Delayed insert",
+	ComChangeUser: "Change user", ComBinlogDump: "Binlog Dump", ComTableDump: "Table Dump",
+	ComConnectOut: "Connect Out", ComRegisterSlave: "Register Slave", ComStmtPrepare: "Prepare",
+	ComStmtExecute: "Execute", ComStmtSendLongData: "Long Data", ComStmtClose: "Close stmt",
+	ComStmtReset: "Reset stmt", ComSetOption: "Set option", ComStmtFetch: "Fetch",
+	ComDaemon: "Daemon", ComBinlogDumpGTID: "Binlog Dump GTID", ComResetConnection: "Reset connection",
+	ComClone: "Clone", ComSubscribeGroupReplication: "Subscribe Group Replication",
+}
+
+// String is the value of the event's `command` field, as the general log names it.
+func (c Command) String() string {
+	if c == ComStmtBulkExecute {
+		return "Bulk_execute"
+	}
+	return name(commandNames[:], int(c))
+}

@@ -1,0 +1,302 @@
+package stream
+
+import (
+	"time"
+
+	"sqlwitness/probe"
+)
+
+// Config is what the connections of a shard share. The zero value of a field
+// means its default.
+type Config struct {
+	Mode        probe.Mode    // what the capture filter lets pass
+	MaxSQLBytes int           // bytes kept of a statement; 64 KiB
+	MaxHeld     int           // bytes that one connection may hold out of order; 1 MiB
+	GapWait     time.Duration // how long a hole may stay open; 1 s
+}
+
+func (c *Config) setDefaults() {
+	if c.MaxSQLBytes == 0 {
+		c.MaxSQLBytes = 64 << 10
+	}
+	if c.MaxHeld == 0 {
+		c.MaxHeld = 1 << 20
+	}
+	if c.GapWait == 0 {
+		c.GapWait = time.Second
+	}
+}
+
+// Env is what the connections of one shard have in common. It belongs to one
+// goroutine.
+type Env struct {
+	Stats Stats
+
+	config Config
+	emit   func(*Event)
+	event  Event // reused for every emit
+	lastID uint64
+}
+
+// NewEnv returns the common part of a shard's connections. Emit receives every
+// event; the event is valid during the call.
+func NewEnv(config Config, emit func(*Event)) *Env {
+	config.setDefaults()
+	return &Env{config: config, emit: emit}
+}
+
+// phase is what a connection is doing.
+type phase uint8
+
+const (
+	phaseNew     phase = iota // nothing read yet
+	phaseLogin                // greeting read, the client's answer is next
+	phaseAuth                 // until the server accepts or refuses the login
+	phaseCommand              // commands and responses
+	phaseSync                 // looking for a command boundary
+	phaseOpaque               // TLS, or not understood: bytes are counted only
+)
+
+// A Conn is one MySQL connection. It is fed by one goroutine.
+type Conn struct {
+	env     *Env
+	client  half
+	server  half
+	request framer
+	reply   framer
+	phase   phase
+
+	session      Session
+	started      bool // session_start or login_failed was emitted
+	midStream    bool // joined after the login
+	quit         bool // COM_QUIT was sent
+	killed       bool // the server ended the connection
+	refused      bool // the login was refused
+	confirmed    bool // it has shown that it speaks MySQL
+	done         bool // FIN both ways, or RST
+	reset        bool
+	pendingFlags EventFlags // for the next event
+
+	caps        capabilities
+	user        string
+	userSource  UserSource
+	db          string
+	dbKnown     bool
+	loginOpen   bool     // the end of the login was lost
+	login       identity // what a login or COM_CHANGE_USER asks for, until the server answers
+	collation   uint16
+	mariadb     bool
+	ansiTold    bool // the server reports ANSI_QUOTES in its status flags
+	status      uint16
+	statusSeen  bool
+	unconfirmed bool // user or schema are what the client asked for, the answer was withheld
+
+	waiting []command // commands whose response is not complete, oldest first
+	resp    response  // of waiting[0]
+
+	retired []*buffer // of held segments that were taken in this batch
+
+	firstNs, lastNs int64 // capture time of the first and last segment
+	requestBytes    uint64
+	responseBytes   uint64
+	commands        uint64
+	errors          uint64
+	rows, affected  uint64
+}
+
+// identity is a user and schema that the server has not confirmed yet.
+type identity struct {
+	user, db string
+}
+
+// NewConn returns the state of a connection whose first segment is about to be fed.
+func NewConn(env *Env, flow probe.Flow) *Conn {
+	c := &Conn{env: env}
+	c.session.Client, c.session.Server = flow.Client, flow.Server
+	return c
+}
+
+// Done reports that both ends have closed the connection, or one has reset it.
+func (c *Conn) Done() bool { return c.done }
+
+// LastNs is the capture time of the last segment.
+func (c *Conn) LastNs() int64 { return c.lastNs }
+
+// Waits reports that something of the connection depends on time, such as
+// segments that it holds back: Settle must be called at every tick.
+func (c *Conn) Waits() bool {
+	return c.holds() || c.filtered() && (len(c.waiting) > 0 || c.request.started)
+}
+
+func (c *Conn) holds() bool { return len(c.client.held) > 0 || len(c.server.held) > 0 }
+
+// Restarts reports that a segment opens a new connection on the ports of this
+// one: a SYN with another initial sequence number.
+func (c *Conn) Restarts(s *probe.Segment) bool {
+	if s.Flags&probe.SYN == 0 {
+		return false
+	}
+	h := c.halfOf(s)
+	return h.known && s.Seq+1 != h.first
+}
+
+func (c *Conn) halfOf(s *probe.Segment) *half {
+	if s.FromClient {
+		return &c.client
+	}
+	return &c.server
+}
+
+// Feed takes one segment. It borrows the segment's payload until Settle.
+func (c *Conn) Feed(s *probe.Segment) {
+	st := &c.env.Stats
+	st.Segments++
+	st.Bytes += uint64(len(s.Payload))
+	if c.firstNs == 0 {
+		c.firstNs = s.TimeNs
+	}
+	c.lastNs = max(c.lastNs, s.TimeNs)
+	c.learn(s)
+	if s.Flags&probe.RST != 0 {
+		c.reset, c.done = true, true
+	}
+	if !s.FromClient && c.filtered() {
+		c.responseBytes += uint64(len(s.Payload))
+		c.feedReply(s)
+		return
+	}
+	h := c.halfOf(s)
+	if len(h.held) == 0 && s.Seq == h.next && c.caused(s) {
+		c.takeSegment(h, s)
+	} else {
+		c.arrange(h, s)
+	}
+	if c.holds() {
+		c.takeHeld()
+	}
+}
+
+// learn takes initial sequence numbers from the first segments: those of the
+// sender from its Seq, those of its peer from its Ack.
+func (c *Conn) learn(s *probe.Segment) {
+	from, to := &c.client, &c.server
+	if !s.FromClient {
+		from, to = to, from
+	}
+	if !from.known {
+		from.start(s.Seq)
+		if s.Flags&probe.SYN != 0 {
+			from.start(s.Seq + 1)
+		}
+	}
+	if s.Flags&probe.ACK == 0 {
+		return
+	}
+	if !to.known {
+		to.start(s.Ack)
+	}
+	if seqLess(to.acked, s.Ack) {
+		to.acked = s.Ack
+	}
+}
+
+// caused reports that all that the sender had received when it sent s has been
+// taken: a response is not read before its command, nor a command before the
+// end of the response that preceded it.
+func (c *Conn) caused(s *probe.Segment) bool {
+	if s.Flags&probe.ACK == 0 {
+		return true
+	}
+	peer := &c.server
+	if !s.FromClient {
+		peer = &c.client
+	}
+	return !seqLess(peer.next, s.Ack) || (s.FromClient && c.filtered())
+}
+
+// arrange handles a segment that is not simply the next one.
+func (c *Conn) arrange(h *half, s *probe.Segment) {
+	st := &c.env.Stats
+	seg := *s
+	st.RepeatedBytes += uint64(h.trim(&seg))
+	if len(seg.Payload) == 0 && seg.Snipped == 0 && seg.Flags&probe.FIN == 0 {
+		return
+	}
+	if seqLess(seg.Seq, h.next) { // an old FIN
+		return
+	}
+	if c.env.config.Mode == probe.ModeNone && seg.FromClient {
+		c.skipWithheld(h, seg.Seq)
+		c.takeSegment(h, &seg)
+		return
+	}
+	if h.heldBytes+len(seg.Payload) > c.env.config.MaxHeld {
+		c.giveUpHole(h)
+	}
+	h.hold(&seg)
+	st.HeldBytes += uint64(len(seg.Payload))
+}
+
+// takeHeld takes all held segments that have become next, of both directions in
+// turn.
+func (c *Conn) takeHeld() {
+	for progress := true; progress; {
+		progress = false
+		for _, h := range [...]*half{&c.client, &c.server} {
+			for len(h.held) > 0 {
+				first := &h.held[0].seg
+				if seqLess(h.next, first.Seq) || !c.caused(first) {
+					break
+				}
+				c.takeNext(h)
+				progress = true
+			}
+		}
+	}
+}
+
+// takeNext takes the first held segment, which lies at or before next.
+func (c *Conn) takeNext(h *half) {
+	held := h.pop()
+	c.env.Stats.HeldBytes -= uint64(len(held.seg.Payload))
+	c.env.Stats.RepeatedBytes += uint64(h.trim(&held.seg))
+	if !seqLess(held.seg.Seq, h.next) {
+		c.takeSegment(h, &held.seg)
+	}
+	if held.own != nil { // what was read from it may borrow until Settle
+		c.retired = append(c.retired, held.own)
+	}
+}
+
+// takeSegment reads a segment that begins at h.next.
+func (c *Conn) takeSegment(h *half, s *probe.Segment) {
+	if s.Flags&probe.SYN != 0 {
+		return // learn has counted it
+	}
+	h.next += uint32(s.WireLen())
+	if n := len(s.Payload); n > 0 {
+		if s.FromClient {
+			c.requestBytes += uint64(n)
+			c.readRequest(s)
+		} else {
+			c.responseBytes += uint64(n)
+			c.readReply(s)
+		}
+	}
+	if s.Snipped > 0 {
+		c.lost(h, s.Snipped, s.TimeNs, FlagSnapped)
+	}
+	if s.Flags&probe.FIN != 0 {
+		h.next++
+		h.closed = true
+		c.done = c.done || c.client.closed && c.server.closed
+	}
+}
+
+// Reason says how a connection that is Done ended.
+func (c *Conn) Reason() EndReason {
+	if c.reset {
+		return EndReset
+	}
+	return EndFIN
+}

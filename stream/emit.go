@@ -1,0 +1,208 @@
+package stream
+
+// finish reports the oldest waiting command and goes on to the next.
+func (c *Conn) finish(status Status, flags EventFlags) {
+	q, r := &c.waiting[0], &c.resp
+	e := c.newEvent(KindCommand, q.firstNs)
+	e.SessionSeq = q.number
+	e.Command = q.com
+	e.SQL, e.SQLBytes, e.SQLTruncated = q.sql, q.sqlBytes, q.truncated
+	e.Status = status
+	e.Flags |= q.flags | flags
+	e.RequestBytes = q.bytes
+	e.Known |= KnownRequestBytes
+	if q.hasStmt {
+		e.StmtID = q.stmtID
+		e.Known |= KnownStmtID
+	}
+	e.Lex = c.lexMode()
+	if r.begun && !r.partial || r.sized {
+		e.ResponseBytes = r.bytes
+		e.Known |= KnownResponseBytes
+	}
+	if r.begun {
+		e.FirstByteNs = r.firstNs - q.firstNs
+		e.Known |= KnownFirstByte
+	}
+	if !r.partial && (status == StatusOK || status == StatusError) {
+		e.DurationNs = r.lastNs - q.firstNs
+		e.Known |= KnownDuration | KnownRows
+	}
+	c.fillResults(e, r)
+	c.emitCommand(e)
+	c.applyResult(q, status)
+	c.dropOldest()
+}
+
+// fillResults copies what the response told.
+func (c *Conn) fillResults(e *Event, r *response) {
+	e.Results, e.Rows = r.results, r.rows
+	if r.rows > 0 {
+		e.Known |= KnownRows
+	}
+	if r.okSeen {
+		e.AffectedRows = r.affected
+		e.Known |= KnownAffectedRows
+	}
+	if r.told && !r.partial {
+		e.ServerStatus, e.Warnings = r.status, r.warnings
+		e.Known |= KnownServerStatus | KnownWarnings
+	}
+	if r.failed {
+		e.ErrorCode, e.SQLState, e.ErrorText = r.err.code, r.err.state, r.err.text
+	}
+}
+
+func (c *Conn) emitCommand(e *Event) {
+	c.startSession(StatusNone)
+	st := &c.env.Stats
+	st.CommandEvents++
+	st.PendingCommands--
+	if e.Status == StatusError {
+		c.errors++
+	}
+	c.rows += e.Rows
+	c.affected += e.AffectedRows
+	e.Flags |= c.pendingFlags
+	c.pendingFlags = 0
+	c.env.emit(e)
+}
+
+// applyResult changes the connection as the server did.
+func (c *Conn) applyResult(q *command, status Status) {
+	r := &c.resp
+	if r.told {
+		c.status, c.statusSeen = r.status, true
+	}
+	if r.schemaOK {
+		c.db, c.dbKnown = r.schema, true
+	}
+	if q.com == ComChangeUser {
+		c.changeUser(status)
+	}
+}
+
+// dropOldest takes the reported command off the queue.
+func (c *Conn) dropOldest() {
+	c.waiting[0].own.free()
+	n := copy(c.waiting, c.waiting[1:])
+	c.waiting[n] = command{}
+	c.waiting = c.waiting[:n]
+	c.resp = response{}
+	if n > 0 {
+		c.beginResponse()
+	}
+}
+
+// finishWaiting reports all waiting commands with the given status.
+func (c *Conn) finishWaiting(status Status, flags EventFlags) {
+	for len(c.waiting) > 0 {
+		if c.waiting[0].silent {
+			c.finish(StatusNone, 0)
+			continue
+		}
+		c.finish(status, flags)
+	}
+}
+
+// newEvent returns the shard's event with the fields that all events have. It
+// replaces the event returned before.
+func (c *Conn) newEvent(kind Kind, ns int64) *Event {
+	e := &c.env.event
+	*e = Event{Kind: kind, Session: &c.session, TimeNs: ns, User: c.user, UserSource: c.userSource, DB: c.db, DBKnown: c.dbKnown}
+	if c.midStream {
+		e.Flags |= FlagMidStream
+	}
+	if c.unconfirmed {
+		e.Flags |= FlagUnconfirmed
+	}
+	return e
+}
+
+// lexMode is how the server read the text of the oldest waiting command: by the
+// status before it. Where the command itself changed the mode between two of its
+// statements, the mode is unknown.
+func (c *Conn) lexMode() LexMode {
+	m := LexMode{Collation: c.collation}
+	if !c.statusSeen {
+		return m
+	}
+	before := c.status
+	if changed := before ^ c.resp.status; c.resp.told && c.resp.results > 1 && changed&(serverStatusNoBackslash|serverStatusANSIQuotes) != 0 {
+		return m
+	}
+	m.NoBackslashEscapes = tri(before&serverStatusNoBackslash != 0)
+	switch {
+	case before&serverStatusANSIQuotes != 0 && c.mariadb:
+		m.ANSIQuotes = Yes
+	case c.ansiTold:
+		m.ANSIQuotes = No
+	}
+	return m
+}
+
+// startSession reports the session's start, once.
+func (c *Conn) startSession(status Status) {
+	if c.started {
+		return
+	}
+	c.started = true
+	c.env.lastID++
+	c.session.ID = c.env.lastID
+	c.session.Encoded = c.session.Encoded[:0]
+	held := c.env.event // the caller may be filling it
+	e := c.newEvent(KindSessionStart, c.firstNs)
+	e.Status = status
+	c.env.Stats.SessionStarts++
+	c.env.emit(e)
+	c.env.event = held
+}
+
+// refuseLogin reports a login or COM_CHANGE_USER that failed. Of a connection
+// that never got in it takes the place of session_start.
+func (c *Conn) refuseLogin(err errPacket, ns int64, user, db string, source UserSource) {
+	if !c.started {
+		c.started = true
+		c.env.lastID++
+		c.session.ID = c.env.lastID
+	}
+	held := c.env.event
+	e := c.newEvent(KindLoginFailed, ns)
+	e.User, e.UserSource, e.DB, e.DBKnown = user, source, db, true
+	e.Status = StatusError
+	e.ErrorCode, e.SQLState, e.ErrorText = err.code, err.state, err.text
+	c.errors++
+	c.env.Stats.LoginsFailed++
+	c.env.emit(e)
+	c.env.event = held
+}
+
+// endSession reports the session's end. Connections that never showed anything
+// of MySQL have none.
+func (c *Conn) endSession(reason EndReason) {
+	if !c.started {
+		if c.phase != phaseLogin && c.phase != phaseAuth {
+			c.env.Stats.Unrecognized++
+			return
+		}
+		c.startSession(StatusAborted)
+		reason = EndNoLogin
+	}
+	switch {
+	case c.refused:
+		reason = EndNoLogin
+	case c.killed:
+		reason = EndKilled
+	case c.quit && reason != EndEvicted:
+		reason = EndQuit
+	}
+	e := c.newEvent(KindSessionEnd, c.lastNs)
+	e.Commands, e.Errors, e.EndReason = c.commands, c.errors, reason
+	e.RequestBytes, e.ResponseBytes = c.requestBytes, c.responseBytes
+	e.DurationNs = c.lastNs - c.firstNs
+	e.Known |= KnownDuration | KnownRequestBytes | KnownResponseBytes
+	e.Rows, e.AffectedRows = c.rows, c.affected
+	e.Known |= KnownRows | KnownAffectedRows
+	c.env.Stats.SessionEnds++
+	c.env.emit(e)
+}

@@ -1,0 +1,196 @@
+package stream
+
+import (
+	"bytes"
+
+	"sqlwitness/probe"
+)
+
+// A command is a request whose response is not complete.
+type command struct {
+	com       Command
+	number    uint64 // in its session, from 1
+	sql       []byte // borrowed until settle
+	own       *buffer
+	sqlBytes  int
+	truncated bool
+	stmtID    uint32
+	hasStmt   bool
+	silent    bool // the server sends no response
+	firstNs   int64
+	lastNs    int64
+	bytes     uint64
+	lastSeq   byte
+	ack       uint32 // sequence number that the response begins with
+	flags     EventFlags
+	schemas   []schemaChange // USE statements in the text
+}
+
+// settle makes the text the command's own.
+func (q *command) settle() {
+	if q.own == nil && len(q.sql) > 0 {
+		q.own = newBuffer(len(q.sql))
+		q.own.add(q.sql)
+		q.sql = q.own.b
+	}
+}
+
+// maxWaiting bounds the commands of one connection that wait for a response.
+// Only pipelining clients have more than one.
+const maxWaiting = 4096
+
+// keepSlack is kept beyond the statement's limit: command byte and query attributes.
+const keepSlack = 4 << 10
+
+// readRequest reads bytes of the client.
+func (c *Conn) readRequest(s *probe.Segment) {
+	b := s.Payload
+	for len(b) > 0 {
+		switch c.phase {
+		case phaseOpaque:
+			c.env.Stats.OpaqueBytes += uint64(len(b))
+			c.readOpaque(s, b)
+			return
+		case phaseNew, phaseSync:
+			if !c.syncRequest(s, b) {
+				c.env.Stats.SkippedBytes += uint64(len(b))
+				return
+			}
+		case phaseCommand:
+			if c.env.config.Mode == probe.ModeNone && !c.request.started && !looksLikeCommand(b) {
+				c.env.Stats.SkippedBytes += uint64(len(b)) // a later segment that passed the filter by chance
+				return
+			}
+		}
+		n, complete := c.request.next(b, s.TimeNs, c.env.config.MaxSQLBytes+keepSlack)
+		c.env.Stats.ParsedBytes += uint64(n)
+		b = b[n:]
+		if complete {
+			c.requestPacket(&c.request.p, 0)
+		}
+	}
+}
+
+// requestPacket handles a packet of the client, by the phase it came in.
+func (c *Conn) requestPacket(p *packet, flags EventFlags) {
+	switch c.phase {
+	case phaseLogin:
+		c.readLogin(p)
+	case phaseAuth:
+		if p.seq == 0 { // the login's end was not seen, but it is over
+			c.acceptLogin(nil)
+			c.readCommand(p, flags)
+		}
+		// Otherwise a part of the authentication exchange: a secret, not looked at.
+	case phaseCommand:
+		c.readCommand(p, flags)
+	}
+}
+
+// readCommand begins a command.
+// https://dev.mysql.com/doc/dev/mysql-server/latest/page_protocol_command_phase.html
+func (c *Conn) readCommand(p *packet, flags EventFlags) {
+	if len(c.waiting) > 0 && p.seq != 0 {
+		c.continueRequest(p)
+		return
+	}
+	if p.seq != 0 || len(c.waiting) >= maxWaiting {
+		c.desync(0)
+		return
+	}
+	if c.filtered() {
+		c.closeFiltered(c.server.acked)
+	} else {
+		c.endPrepare()
+	}
+	c.commands++
+	c.env.Stats.Commands++
+	c.env.Stats.PendingCommands++
+	c.waiting = append(c.waiting, command{com: ComSleep, number: c.commands, firstNs: p.firstNs, lastNs: p.lastNs,
+		bytes: uint64(p.bytes), lastSeq: p.lastSeq, ack: c.server.acked, flags: flags})
+	q := &c.waiting[len(c.waiting)-1]
+	if p.cut {
+		q.flags |= FlagRequestGap
+	}
+	if len(p.body) > 0 {
+		q.com = Command(p.body[0]) + 1
+	}
+	c.readArgument(q, p)
+	switch q.com {
+	case ComQuit:
+		c.quit, q.silent = true, true
+	case ComStmtClose, ComStmtSendLongData:
+		q.silent = true
+	}
+	if len(c.waiting) == 1 {
+		c.beginResponse()
+	}
+}
+
+// continueRequest handles a client's packet that belongs to the command under
+// way: file contents of LOCAL INFILE, authentication of COM_CHANGE_USER.
+func (c *Conn) continueRequest(p *packet) {
+	q := &c.waiting[0]
+	q.bytes += uint64(p.bytes)
+	q.lastNs = p.lastNs
+	q.ack = c.server.acked
+	switch {
+	case c.resp.state == respInfile:
+		if p.length == 0 {
+			c.resp.state = respFirst
+		}
+		c.resp.seq = p.lastSeq + 1
+	case q.com == ComChangeUser:
+		c.resp.seq = p.lastSeq + 1
+	default:
+		c.desync(0)
+	}
+}
+
+// readArgument reads what follows the command byte.
+func (c *Conn) readArgument(q *command, p *packet) {
+	switch q.com {
+	case ComQuery, ComStmtPrepare:
+		c.readStatement(q, p)
+	case ComInitDB, ComCreateDB, ComDropDB:
+		c.keepText(q, p, 1)
+		if q.com == ComInitDB {
+			q.schemas = append(q.schemas, schemaChange{name: string(q.sql)})
+		}
+	case ComFieldList:
+		c.keepText(q, p, 1)
+		if i := bytes.IndexByte(q.sql, 0); i >= 0 {
+			q.sql, q.sqlBytes = q.sql[:i], i
+		}
+	case ComStmtExecute, ComStmtSendLongData, ComStmtClose, ComStmtReset, ComStmtFetch, ComStmtBulkExecute:
+		cur := newCursor(p.body[1:])
+		q.stmtID = cur.u32()
+		q.hasStmt = cur.ok
+	case ComChangeUser:
+		c.readChangeUser(p.body[1:])
+	}
+}
+
+// readStatement reads COM_QUERY and COM_STMT_PREPARE. Query attributes come
+// before the text of a COM_QUERY where both ends agreed on them.
+// https://dev.mysql.com/doc/dev/mysql-server/latest/page_protocol_com_query.html
+func (c *Conn) readStatement(q *command, p *packet) {
+	from := 1
+	if q.com == ComQuery && c.caps.attributes != No {
+		from += c.attributesLen(p.body[1:])
+	}
+	c.keepText(q, p, from)
+	if q.com == ComQuery {
+		q.schemas = schemaChanges(q.schemas, q.sql)
+	}
+}
+
+// keepText takes the packet's text from an offset on, at most the configured length.
+func (c *Conn) keepText(q *command, p *packet, from int) {
+	from = min(from, len(p.body))
+	text := p.body[from:]
+	q.sqlBytes = p.length - from
+	q.sql = text[:min(len(text), c.env.config.MaxSQLBytes)]
+	q.truncated = len(q.sql) < q.sqlBytes
+	q.own = p.take()
+}

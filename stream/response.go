@@ -1,0 +1,371 @@
+package stream
+
+import "sqlwitness/probe"
+
+// respState is what the next packet of a response is.
+type respState uint8
+
+const (
+	respFirst      respState = iota // OK, ERR, LOCAL INFILE request, or a column count
+	respColumns                     // column definitions, response.left of them
+	respColumnsEnd                  // the EOF behind the definitions, if there is one
+	respRows                        // rows, until EOF or OK
+	respInfile                      // the client is sending a file
+	respDefs                        // definitions until EOF: COM_FIELD_LIST
+	respText                        // one packet of text: COM_STATISTICS
+	respPrepare                     // COM_STMT_PREPARE_OK
+	respParams                      // parameter definitions
+	respParamsEnd                   // and their EOF
+)
+
+// A response is the state of the response to the oldest waiting command.
+type response struct {
+	state    respState
+	seq      byte // sequence id that the next packet must have
+	begun    bool
+	columns  uint16 // of a prepared statement: column definitions still to come
+	left     uint64 // definitions still to come
+	bytes    uint64
+	firstNs  int64
+	lastNs   int64
+	results  int
+	rows     uint64
+	affected uint64
+	okSeen   bool
+	warnings uint64
+	status   uint16 // last status flags; valid iff told
+	told     bool
+	err      errPacket // text borrowed from the packet in hand
+	failed   bool
+	schema   string // new default schema
+	schemaOK bool
+	tracked  bool // schema comes from session tracking
+
+	// Where the capture filter withholds the rest:
+	partial bool   // only the start of the response was seen
+	outcome Status // what the start says
+	sized   bool   // bytes are known all the same
+}
+
+// beginResponse readies the state for the oldest waiting command; commands
+// without a response are reported at once.
+func (c *Conn) beginResponse() {
+	for len(c.waiting) > 0 {
+		q := &c.waiting[0]
+		c.resp = response{seq: q.lastSeq + 1, status: c.status, told: false}
+		switch q.com {
+		case ComStatistics:
+			c.resp.state = respText
+		case ComFieldList:
+			c.resp.state = respDefs
+		case ComStmtPrepare:
+			c.resp.state = respPrepare
+		case ComStmtFetch:
+			c.resp.state = respRows
+		}
+		if !q.silent {
+			return
+		}
+		c.finish(StatusNone, 0)
+	}
+}
+
+// readReply reads bytes of the server.
+func (c *Conn) readReply(s *probe.Segment) {
+	b := s.Payload
+	for len(b) > 0 {
+		switch c.phase {
+		case phaseOpaque:
+			c.env.Stats.OpaqueBytes += uint64(len(b))
+			c.readOpaque(s, b)
+			return
+		case phaseNew:
+			if !c.reply.started && !looksLikeGreeting(b) {
+				c.desync(0)
+			}
+		case phaseCommand:
+			if c.resp.state == respRows && c.resp.begun && !c.reply.started {
+				n := c.skipRows(b)
+				c.env.Stats.ParsedBytes += uint64(n)
+				if b = b[n:]; len(b) == 0 {
+					c.resp.lastNs = s.TimeNs
+					return
+				}
+			}
+		}
+		if c.phase == phaseSync {
+			c.env.Stats.SkippedBytes += uint64(len(b))
+			return
+		}
+		n, complete := c.reply.next(b, s.TimeNs, replyKeep)
+		c.env.Stats.ParsedBytes += uint64(n)
+		b = b[n:]
+		if complete {
+			c.replyPacket(&c.reply.p)
+		}
+	}
+}
+
+// replyKeep is how much is kept of a server's packet: OK and ERR packets whole,
+// of rows and definitions more than is looked at.
+const replyKeep = 4 << 10
+
+// skipRows passes over the complete row packets at the start of b and returns
+// their length. Whatever is not plainly a row is left for replyPacket.
+func (c *Conn) skipRows(b []byte) int {
+	at, seq, rows := 0, c.resp.seq, uint64(0)
+	for len(b)-at > headerLen {
+		n := int(b[at]) | int(b[at+1])<<8 | int(b[at+2])<<16
+		if n == 0 || n == maxPacket || b[at+3] != seq || len(b)-at-headerLen < n {
+			break
+		}
+		if first := b[at+4]; first == 0xff || first == 0xfe {
+			break
+		}
+		at += headerLen + n
+		seq++
+		rows++
+	}
+	c.resp.rows += rows
+	c.resp.seq = seq
+	c.resp.bytes += uint64(at)
+	return at
+}
+
+// replyPacket handles a packet of the server, by the phase it came in.
+func (c *Conn) replyPacket(p *packet) {
+	switch c.phase {
+	case phaseNew:
+		c.readGreeting(p)
+	case phaseLogin, phaseAuth:
+		c.readAuth(p)
+	case phaseCommand:
+		c.readResponse(p)
+	}
+}
+
+// readResponse advances the oldest waiting command by one packet.
+// https://dev.mysql.com/doc/dev/mysql-server/latest/page_protocol_com_query_response.html
+func (c *Conn) readResponse(p *packet) {
+	if len(c.waiting) == 0 {
+		c.readUnasked(p)
+		return
+	}
+	r := &c.resp
+	if p.seq != r.seq || p.length == 0 && r.state != respText {
+		c.desync(FlagResponseGap)
+		return
+	}
+	r.seq = p.lastSeq + 1
+	r.bytes += uint64(p.bytes)
+	r.lastNs = p.lastNs
+	if !r.begun {
+		r.begun, r.firstNs = true, p.firstNs
+		c.confirmed = true
+	}
+	var first byte
+	if len(p.body) > 0 {
+		first = p.body[0]
+	}
+	if first == 0xff && r.state != respText {
+		c.readError(p)
+		return
+	}
+	switch r.state {
+	case respFirst:
+		c.readFirst(p, first)
+	case respColumns, respParams:
+		if r.left--; r.left == 0 {
+			r.state++ // their end
+			c.skipEnd()
+		}
+	case respColumnsEnd:
+		c.readColumnsEnd(p, first)
+	case respRows:
+		c.readRow(p, first)
+	case respDefs:
+		if first == 0xfe {
+			c.readEnd(p)
+		}
+	case respText:
+		c.finish(StatusOK, 0)
+	case respPrepare:
+		c.readPrepareOK(p)
+	case respParamsEnd:
+		c.readParamsEnd(p, first)
+	}
+}
+
+// readFirst reads the first packet of a result.
+func (c *Conn) readFirst(p *packet, first byte) {
+	r := &c.resp
+	q := &c.waiting[0]
+	switch {
+	case q.com == ComChangeUser && first != 0x00: // authentication goes on
+	case first == 0x00:
+		c.readOK(p)
+	case first == 0xfe && p.length < 9:
+		r.results++
+		c.readEnd(p)
+	case first == 0xfb:
+		r.state = respInfile
+	case q.com == ComBinlogDump || q.com == ComBinlogDumpGTID || q.com == ComTableDump || q.com == ComClone:
+		c.finish(StatusOK, 0)
+		c.phase = phaseOpaque
+	default:
+		c.beginResultSet(p)
+	}
+}
+
+// beginResultSet reads a column count.
+// https://dev.mysql.com/doc/dev/mysql-server/latest/page_protocol_com_query_response_text_resultset.html
+func (c *Conn) beginResultSet(p *packet) {
+	r := &c.resp
+	cur := newCursor(p.body)
+	n := cur.lenenc()
+	if !cur.ok || n == 0 || n > 1<<16 || len(cur.b) > 1 {
+		c.desync(FlagResponseGap)
+		return
+	}
+	r.results++
+	r.left, r.state = n, respColumns
+	if len(cur.b) == 1 && cur.u8() == 0 && (c.caps.optionalMetadata() || !c.caps.known) {
+		r.left, r.state = 0, respColumnsEnd // definitions left out
+		c.skipEnd()
+	}
+}
+
+// skipEnd steps over the state of an EOF that is known not to come.
+func (c *Conn) skipEnd() {
+	if c.caps.deprecateEOF != Yes {
+		return
+	}
+	switch c.resp.state {
+	case respColumnsEnd:
+		c.endColumns()
+	case respParamsEnd:
+		c.beginPrepareColumns()
+	}
+}
+
+// readColumnsEnd reads the packet behind the column definitions. Where it is not
+// known whether an EOF stands there, the packet tells: an EOF has 5 bytes, an OK
+// at least 7, and no row begins with 0xfe that short.
+func (c *Conn) readColumnsEnd(p *packet, first byte) {
+	r := &c.resp
+	if first == 0xfe && p.length <= 5 {
+		c.caps.deprecateEOF = No
+		var eof eofPacket
+		eof.decode(p.body)
+		r.status, r.told = eof.status, p.length == 5
+		if eof.status&serverStatusCursor != 0 {
+			c.endResult(eof.status)
+			return
+		}
+		c.endColumns()
+		return
+	}
+	if c.caps.deprecateEOF == No {
+		c.desync(FlagResponseGap)
+		return
+	}
+	c.caps.deprecateEOF = Yes
+	c.endColumns()
+	if r.state == respRows {
+		c.readRow(p, first)
+	}
+}
+
+// endColumns goes on behind a result's column definitions: to the rows, or, of a
+// prepared statement, to the end.
+func (c *Conn) endColumns() {
+	if c.waiting[0].com == ComStmtPrepare {
+		c.finish(StatusOK, 0)
+		return
+	}
+	c.resp.state = respRows
+}
+
+// readRow counts a row, or ends the result.
+func (c *Conn) readRow(p *packet, first byte) {
+	if first == 0xfe && p.length < maxPacket && (p.length < 9 || c.caps.deprecateEOF != No) {
+		c.readEnd(p)
+		return
+	}
+	c.resp.rows++
+}
+
+// readOK ends a result without rows.
+func (c *Conn) readOK(p *packet) {
+	r := &c.resp
+	var ok okPacket
+	if !ok.decode(p.body, c.caps.sessionTrack() || !c.caps.known) {
+		c.desync(FlagResponseGap)
+		return
+	}
+	r.results++
+	r.okSeen = true
+	r.affected += ok.affectedRows
+	r.warnings += uint64(ok.warnings)
+	c.noteState(&ok)
+	c.endResult(ok.status)
+}
+
+// readEnd ends rows: an EOF packet, or an OK packet with header 0xfe.
+func (c *Conn) readEnd(p *packet) {
+	r := &c.resp
+	if p.length <= 5 {
+		var eof eofPacket
+		eof.decode(p.body)
+		r.warnings += uint64(eof.warnings)
+		c.endResult(eof.status)
+		return
+	}
+	var ok okPacket
+	if !ok.decode(p.body, c.caps.sessionTrack() || !c.caps.known) {
+		c.desync(FlagResponseGap)
+		return
+	}
+	r.warnings += uint64(ok.warnings)
+	c.noteState(&ok)
+	c.endResult(ok.status)
+}
+
+// endResult goes on to the next result, or completes the command.
+func (c *Conn) endResult(status uint16) {
+	r := &c.resp
+	r.status, r.told = status, true
+	c.applySchema()
+	if status&serverStatusMoreResults != 0 {
+		r.state = respFirst
+		return
+	}
+	c.finish(StatusOK, 0)
+}
+
+// readError ends the command, unless it is a progress report of MariaDB.
+func (c *Conn) readError(p *packet) {
+	var e errPacket
+	if !e.decode(p.body) {
+		c.desync(FlagResponseGap)
+		return
+	}
+	if e.code == progressCode {
+		return
+	}
+	c.resp.results++
+	c.resp.err, c.resp.failed = e, true
+	c.finish(StatusError, 0)
+}
+
+// readUnasked reads what the server sends on its own: an ERR before it closes
+// the connection (1927 killed, 4031 timeout, 1053 shutdown). All else means that
+// a command was not seen.
+func (c *Conn) readUnasked(p *packet) {
+	var e errPacket
+	if len(p.body) > 0 && p.body[0] == 0xff && e.decode(p.body) {
+		c.killed = true
+		return
+	}
+	c.desync(FlagGapBefore)
+}

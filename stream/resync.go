@@ -1,0 +1,157 @@
+package stream
+
+import (
+	"encoding/binary"
+
+	"sqlwitness/probe"
+)
+
+// desync gives the position in both directions up: waiting commands are
+// reported with an unknown outcome, and the next command boundary is looked for.
+// What is known of the connection stays. On a connection that has not shown yet
+// that it speaks MySQL, the commands were none.
+func (c *Conn) desync(flags EventFlags) {
+	c.finishUnanswered(StatusUnknown, flags)
+	switch c.phase {
+	case phaseAuth:
+		c.loginOpen = true
+		fallthrough
+	case phaseNew, phaseLogin:
+		c.midStream = true
+	case phaseCommand:
+		c.pendingFlags |= FlagGapBefore
+	}
+	c.request.reset()
+	c.reply.reset()
+	c.phase = phaseSync
+}
+
+// finishUnanswered reports the waiting commands, if the connection has shown that
+// it speaks MySQL.
+func (c *Conn) finishUnanswered(status Status, flags EventFlags) {
+	if c.confirmed {
+		c.finishWaiting(status, flags)
+	} else {
+		c.dropWaiting()
+	}
+}
+
+// dropWaiting forgets commands that were none.
+func (c *Conn) dropWaiting() {
+	st := &c.env.Stats
+	for i := range c.waiting {
+		c.waiting[i].own.free()
+		c.waiting[i] = command{}
+		st.Commands--
+		st.PendingCommands--
+		c.commands--
+	}
+	c.waiting = c.waiting[:0]
+	c.resp = response{}
+	c.quit = false
+}
+
+// syncRequest decides whether the client's bytes, at the start of a segment or
+// behind a boundary, are a command. If so, both directions go on from here: the
+// response begins where the client's Ack says that its reading had come to.
+func (c *Conn) syncRequest(s *probe.Segment, b []byte) bool {
+	if len(b) != len(s.Payload) || !looksLikeCommand(b) {
+		return false
+	}
+	if c.phase == phaseNew {
+		c.midStream = true
+	}
+	if s.Flags&probe.ACK != 0 && c.server.next != s.Ack && !c.filtered() {
+		// The server has sent more than the client had read: where the response
+		// begins is not known.
+		return false
+	}
+	c.env.Stats.Resyncs++
+	c.phase = phaseCommand
+	if c.loginOpen { // who sends commands was let in
+		c.loginOpen = false
+		c.acceptLogin(nil)
+	}
+	return true
+}
+
+// Greets reports whether a server's payload may begin a connection.
+func Greets(payload []byte) bool { return len(payload) >= 5 && looksLikeGreeting(payload) }
+
+// Commands reports whether a payload looks like one or several commands.
+func Commands(payload []byte) bool { return looksLikeCommand(payload) }
+
+// looksLikeGreeting tells a server's first bytes from the middle of a session.
+func looksLikeGreeting(b []byte) bool {
+	switch {
+	case len(b) >= 5:
+		return b[3] == 0 && b[2] == 0 && b[1] < 16 && (b[4] == 10 || b[4] == 9 || b[4] == 0xff)
+	case len(b) == 4:
+		return b[3] == 0 && b[2] == 0 && b[1] < 16
+	case len(b) == 3:
+		return b[2] == 0 && b[1] < 16
+	}
+	return true
+}
+
+// looksLikeCommand reports whether b begins with a command packet, or with
+// several. The whole of b must fit: random bytes do not.
+func looksLikeCommand(b []byte) bool {
+	if len(b) <= headerLen {
+		return false
+	}
+	for len(b) > headerLen {
+		n := int(b[0]) | int(b[1])<<8 | int(b[2])<<16
+		if b[3] != 0 || n == 0 || !plausibleCommand(b[headerLen:min(len(b), headerLen+n)], n) {
+			return false
+		}
+		if headerLen+n >= len(b) {
+			return true
+		}
+		b = b[headerLen+n:]
+	}
+	return true // the rest is less than a header
+}
+
+// plausibleCommand checks a command's first bytes and its length n.
+func plausibleCommand(b []byte, n int) bool {
+	switch Command(b[0]) + 1 {
+	case ComQuit, ComStatistics, ComProcessInfo, ComDebug, ComPing, ComResetConnection, ComDaemon:
+		return n == 1
+	case ComStmtClose, ComStmtReset, ComProcessKill:
+		return n == 5
+	case ComSetOption:
+		return n == 3
+	case ComStmtFetch:
+		return n == 9
+	case ComRefresh, ComShutdown:
+		return n == 2 || n == 1 && Command(b[0])+1 == ComShutdown
+	case ComStmtExecute:
+		return n >= 10 && (len(b) < 10 || b[5] < 0x10 && binary.LittleEndian.Uint32(b[6:]) == 1)
+	case ComStmtSendLongData:
+		return n >= 7
+	case ComStmtBulkExecute:
+		return n >= 7
+	case ComQuery, ComStmtPrepare:
+		return plausibleText(b[1:])
+	case ComInitDB, ComCreateDB, ComDropDB, ComFieldList:
+		return n > 1 && n <= 2048 && plausibleText(b[1:])
+	case ComChangeUser:
+		return n > 4 && n < 1<<17
+	case ComBinlogDump, ComBinlogDumpGTID, ComRegisterSlave, ComClone, ComTableDump:
+		return n > 4 && n < 1<<17
+	}
+	return false
+}
+
+// plausibleText looks at the start of a statement: query attributes begin with a
+// count and a 1, text with a character that text has.
+func plausibleText(b []byte) bool {
+	if len(b) == 0 {
+		return true
+	}
+	if len(b) > 1 && b[0] < ' ' && b[1] == 1 {
+		return true
+	}
+	return b[0] >= ' ' && b[0] != 0x7f || b[0] == '\t' || b[0] == '\n' || b[0] == '\r' || b[0] == '\f' || b[0] == '\v'
+}

@@ -1,0 +1,148 @@
+package stream
+
+import "bytes"
+
+// A schemaChange is a USE statement, or the argument of COM_INIT_DB: the
+// default schema changes if the server says OK to that result.
+type schemaChange struct {
+	result int // index of the statement in its command's text
+	name   string
+}
+
+// maxSchemaChanges bounds the USE statements remembered of one command.
+const maxSchemaChanges = 64
+
+// schemaChanges appends the USE statements of a text. Almost all texts are
+// refused by their first letters and by having one statement only.
+func schemaChanges(dst []schemaChange, sql []byte) []schemaChange {
+	rest := skipBlank(sql)
+	if bytes.IndexByte(rest, ';') < 0 && !hasUse(rest) {
+		return dst
+	}
+	for i := 0; len(rest) > 0 && len(dst) < maxSchemaChanges; {
+		if hasUse(rest) {
+			if name, ok := useArgument(rest[3:]); ok {
+				dst = append(dst, schemaChange{i, name})
+			}
+		}
+		if len(rest) > 0 && rest[0] != ';' {
+			i++
+		}
+		rest = skipBlank(nextStatement(rest))
+	}
+	return dst
+}
+
+func hasUse(b []byte) bool {
+	return len(b) > 3 && b[0]|0x20 == 'u' && b[1]|0x20 == 's' && b[2]|0x20 == 'e' &&
+		(isSpace(b[3]) || b[3] == '`' || b[3] == '"' || b[3] == '/')
+}
+
+func isSpace(ch byte) bool { return ch == ' ' || ch >= '\t' && ch <= '\r' }
+
+// skipBlank steps over white space and comments.
+func skipBlank(b []byte) []byte {
+	for len(b) > 0 {
+		switch {
+		case isSpace(b[0]):
+			b = b[1:]
+		case b[0] == '#', len(b) > 2 && b[0] == '-' && b[1] == '-' && isSpace(b[2]):
+			b = afterByte(b, '\n')
+		case len(b) > 2 && b[0] == '/' && b[1] == '*' && b[2] != '!' && b[2] != 'M':
+			_, b, _ = bytes.Cut(b[2:], []byte("*/"))
+		default:
+			return b
+		}
+	}
+	return b
+}
+
+func afterByte(b []byte, ch byte) []byte {
+	if i := bytes.IndexByte(b, ch); i >= 0 {
+		return b[i+1:]
+	}
+	return nil
+}
+
+// useArgument reads the schema's name behind USE.
+func useArgument(b []byte) (string, bool) {
+	b = skipBlank(b)
+	if len(b) == 0 {
+		return "", false
+	}
+	if quote := b[0]; quote == '`' || quote == '"' {
+		var name []byte
+		for i := 1; i < len(b); i++ {
+			if b[i] != quote {
+				name = append(name, b[i])
+			} else if i+1 < len(b) && b[i+1] == quote {
+				name = append(name, quote)
+				i++
+			} else {
+				return string(name), true
+			}
+		}
+		return "", false
+	}
+	n := 0
+	for n < len(b) && !isSpace(b[n]) && b[n] != ';' && b[n] != '/' && b[n] != '#' {
+		n++
+	}
+	return string(b[:n]), n > 0
+}
+
+// nextStatement returns what follows the first ';' outside of quotes and
+// comments.
+func nextStatement(b []byte) []byte {
+	for i := 0; i < len(b); i++ {
+		switch ch := b[i]; ch {
+		case ';':
+			return b[i+1:]
+		case '\'', '"', '`':
+			i = quoteEnd(b, i)
+		case '#', '-', '/':
+			if rest := skipBlank(b[i:]); len(rest) < len(b)-i {
+				i = len(b) - len(rest) - 1
+			}
+		}
+	}
+	return nil
+}
+
+// quoteEnd returns the index of the quote that closes the one at i.
+func quoteEnd(b []byte, i int) int {
+	quote := b[i]
+	for i++; i < len(b); i++ {
+		switch {
+		case b[i] == '\\' && quote != '`':
+			i++
+		case b[i] == quote:
+			return i
+		}
+	}
+	return i
+}
+
+// noteState remembers a schema or character set that the server reports.
+func (c *Conn) noteState(ok *okPacket) {
+	if ok.schemaSet {
+		c.resp.schema, c.resp.schemaOK, c.resp.tracked = string(ok.schema), true, true
+	}
+	if ok.charset != nil {
+		c.collation = 0 // the name is told, not the collation
+	}
+}
+
+// applySchema notes a USE that has just been answered with OK, unless the server
+// reports its schema itself.
+func (c *Conn) applySchema() {
+	r, q := &c.resp, &c.waiting[0]
+	if r.tracked {
+		return
+	}
+	for i := range q.schemas {
+		if q.schemas[i].result == r.results-1 {
+			r.schema, r.schemaOK = q.schemas[i].name, true
+		}
+	}
+}

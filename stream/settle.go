@@ -1,0 +1,156 @@
+package stream
+
+// Settle ends a batch: what is still borrowed from it is copied, and holes that
+// stayed open for too long are given up. NowNs is the capture clock. It must be
+// called before the batch is released, and at every tick while Waits is true.
+func (c *Conn) Settle(nowNs int64) {
+	if c.holds() {
+		c.ageHole(&c.client, nowNs)
+		c.ageHole(&c.server, nowNs)
+		c.client.settle()
+		c.server.settle()
+	}
+	if c.filtered() {
+		c.ageFiltered(nowNs)
+	}
+	for i := range c.waiting {
+		c.waiting[i].settle()
+	}
+	c.request.settle()
+	c.reply.settle()
+	for i, b := range c.retired {
+		b.free()
+		c.retired[i] = nil
+	}
+	c.retired = c.retired[:0]
+}
+
+// holeTicksMax is how many batches end before a hole that the other side has
+// acknowledged is a gap: the missing segment was delivered to its receiver, so a
+// capture that still lacks it will hardly bring it later.
+const holeTicksMax = 2
+
+// hole returns the length of the hole at next, 0 if there is none: bytes that
+// are known to exist, since later ones were captured or the other side
+// acknowledged them.
+func (h *half) hole() int {
+	end := h.next
+	if seqLess(end, h.acked) {
+		end = h.acked
+	}
+	if len(h.held) > 0 && (end == h.next || seqLess(h.held[0].seg.Seq, end)) {
+		end = h.held[0].seg.Seq
+	}
+	return int(int32(end - h.next))
+}
+
+// ageHole gives a hole up when its time has come.
+func (c *Conn) ageHole(h *half, nowNs int64) {
+	n := h.hole()
+	if n <= 0 || h == &c.server && c.filtered() {
+		h.holeNs, h.holeTicks = 0, 0
+		return
+	}
+	if h.holeNs == 0 || h.holeAt != h.next {
+		h.holeAt, h.holeNs, h.holeTicks = h.next, nowNs, 0
+	}
+	if !seqLess(h.acked, h.next+uint32(n)) {
+		h.holeTicks++
+	}
+	if h.holeTicks >= holeTicksMax || nowNs-h.holeNs > int64(c.env.config.GapWait) {
+		c.giveUpHole(h)
+		c.takeHeld()
+	}
+}
+
+// giveUpHole declares the hole at next a gap.
+func (c *Conn) giveUpHole(h *half) {
+	n := h.hole()
+	if n <= 0 {
+		return
+	}
+	h.next += uint32(n)
+	h.holeNs, h.holeTicks = 0, 0
+	c.lost(h, n, c.lastNs, 0)
+}
+
+// lost passes over n bytes that the capture lacks.
+func (c *Conn) lost(h *half, n int, ns int64, why EventFlags) {
+	c.env.Stats.Gaps++
+	c.env.Stats.GapBytes += uint64(n)
+	switch c.phase {
+	case phaseOpaque, phaseSync:
+		return
+	case phaseCommand:
+	default:
+		c.desync(why)
+		return
+	}
+	if h == &c.client {
+		ok, complete := c.request.lose(n, ns)
+		if complete {
+			c.requestPacket(&c.request.p, why|FlagRequestGap)
+		} else if !ok {
+			c.desync(why | FlagRequestGap)
+		}
+		return
+	}
+	ok, complete := c.reply.lose(n, ns)
+	if len(c.waiting) > 0 {
+		c.waiting[0].flags |= why | FlagResponseGap
+	}
+	if complete {
+		c.replyPacket(&c.reply.p)
+	} else if !ok {
+		c.desync(why | FlagResponseGap)
+	}
+}
+
+// settle keeps the part of a packet that is still borrowed. Packets that span
+// segments are kept in a buffer from the start, so only a complete packet can
+// borrow, and that was handled: nothing is left to copy.
+func (f *framer) settle() {
+	if !f.started {
+		f.p.take().free()
+		f.p.body = nil
+	}
+}
+
+// Close ends the connection: commands that wait for a response are reported as
+// aborted (as unknown, if it is only the capture that ends), then the end of the
+// session. It frees all buffers; the connection must not be used afterwards.
+func (c *Conn) Close(reason EndReason) {
+	c.flushHeld()
+	switch reason {
+	case EndEvicted, EndTimeout, EndCapture, EndGone:
+		c.finishUnanswered(StatusUnknown, FlagResponseNotCaptured)
+	default:
+		c.finishUnanswered(StatusAborted, 0)
+	}
+	c.endSession(reason)
+	c.request.reset()
+	c.reply.reset()
+	c.Settle(c.lastNs)
+}
+
+// flushHeld takes what is held, over its holes.
+func (c *Conn) flushHeld() {
+	for c.holds() {
+		before := len(c.client.held) + len(c.server.held)
+		c.giveUpHole(&c.client)
+		c.giveUpHole(&c.server)
+		c.takeHeld()
+		if before == len(c.client.held)+len(c.server.held) {
+			break
+		}
+	}
+	for _, h := range [...]*half{&c.client, &c.server} {
+		for len(h.held) > 0 {
+			held := h.pop()
+			n := uint64(len(held.seg.Payload))
+			c.env.Stats.HeldBytes -= n
+			c.env.Stats.DiscardedBytes += n
+			held.own.free()
+		}
+	}
+}

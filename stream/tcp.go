@@ -1,0 +1,93 @@
+package stream
+
+import (
+	"slices"
+
+	"sqlwitness/probe"
+)
+
+// seqLess compares sequence numbers in the circle of 2^32, RFC 9293 section 3.4.
+func seqLess(a, b uint32) bool { return int32(a-b) < 0 }
+
+// A held segment came before bytes that must be taken first.
+type heldSegment struct {
+	seg probe.Segment
+	own *buffer // holds Payload once it is no longer borrowed
+}
+
+// A half is one direction of a connection.
+//
+// Invariants: held is sorted by Seq; no held segment can be taken yet; heldBytes
+// is the sum of the held payloads.
+type half struct {
+	known     bool   // the sequence numbers below are meaningful
+	closed    bool   // FIN taken
+	first     uint32 // sequence number of the first byte
+	next      uint32 // sequence number of the next byte to take
+	acked     uint32 // the other side has received everything before this
+	held      []heldSegment
+	heldBytes int
+	holeAt    uint32 // where the hole begins that the next two speak of
+	holeTicks uint8  // batches that ended while it was open and acknowledged
+	holeNs    int64  // when it was first seen; 0 = no hole
+}
+
+// start sets the sequence number of the first byte.
+func (h *half) start(seq uint32) {
+	h.known = true
+	h.first, h.next, h.acked = seq, seq, seq
+}
+
+// trim cuts what lies before next from the segment. It reports how many payload
+// bytes it cut.
+func (h *half) trim(s *probe.Segment) int {
+	old := int32(h.next - s.Seq)
+	if old <= 0 {
+		return 0
+	}
+	if s.Flags&probe.SYN != 0 {
+		s.Flags &^= probe.SYN
+		s.Seq++
+		old--
+	}
+	cut := min(int(old), len(s.Payload))
+	s.Payload = s.Payload[cut:]
+	s.Seq += uint32(cut)
+	if rest := min(int(old)-cut, s.Snipped); rest > 0 {
+		s.Snipped -= rest
+		s.Seq += uint32(rest)
+	}
+	return cut
+}
+
+// hold keeps a segment for later.
+func (h *half) hold(s *probe.Segment) {
+	i := len(h.held)
+	for i > 0 && seqLess(s.Seq, h.held[i-1].seg.Seq) {
+		i--
+	}
+	h.held = slices.Insert(h.held, i, heldSegment{seg: *s})
+	h.heldBytes += len(s.Payload)
+}
+
+// pop removes and returns the first held segment.
+func (h *half) pop() heldSegment {
+	first := h.held[0]
+	h.held = slices.Delete(h.held, 0, 1)
+	h.heldBytes -= len(first.seg.Payload)
+	if len(h.held) == 0 {
+		h.held = nil
+	}
+	return first
+}
+
+// settle copies what is still borrowed into pooled buffers.
+func (h *half) settle() {
+	for i := range h.held {
+		if s := &h.held[i]; s.own == nil && len(s.seg.Payload) > 0 {
+			s.own = newBuffer(len(s.seg.Payload))
+			s.own.add(s.seg.Payload)
+			s.seg.Payload = s.own.b
+		}
+	}
+}
