@@ -1,0 +1,223 @@
+package worker
+
+import (
+	"errors"
+	"io"
+	"sync"
+	"time"
+
+	"sqlwitness/probe"
+	"sqlwitness/stream"
+)
+
+// A Source hands out batches of segments: a probe.Ring, a probe.File, or a part
+// of a split source.
+type Source interface {
+	// Next returns the next batch, which is valid until Release. While nothing
+	// is captured it returns an empty batch from time to time, so that the clock
+	// goes on. It returns io.EOF when the capture is over; a batch may come with
+	// an error.
+	Next() (*probe.Batch, error)
+	Release()
+}
+
+// A Sink takes events. Put must not keep the event.
+type Sink interface {
+	Put(*stream.Event)
+	Flush() // the batch is over
+}
+
+// Config configures a Shard. The zero value of a field means its default.
+type Config struct {
+	Stream      stream.Config
+	Connections int           // most connections of this shard; 100,000
+	IdleTimeout time.Duration // a connection silent for longer is given up; 9 h, an hour above MySQL's wait_timeout
+	Linger      time.Duration // how long a closed connection's ports are remembered, for its late repeats; 2 s
+}
+
+func (c *Config) setDefaults() {
+	if c.Connections == 0 {
+		c.Connections = 100_000
+	}
+	if c.IdleTimeout == 0 {
+		c.IdleTimeout = 9 * time.Hour
+	}
+	if c.Linger == 0 {
+		c.Linger = 2 * time.Second
+	}
+}
+
+// A Shard is the set of connections that one goroutine looks after.
+type Shard struct {
+	config Config
+	source Source
+	sink   Sink
+	env    *stream.Env
+	table  table
+	stats  Stats
+
+	nextSweepNs int64
+	queue       []int32 // of each segment of the batch: the next one of its connection, -1 = last
+	touched     []*entry
+	waiting     []*entry // connections that hold segments back
+	spare       []*entry
+
+	mu        sync.Mutex
+	published Stats
+}
+
+// NewShard returns a shard that reads from source and reports to sink.
+func NewShard(config Config, source Source, sink Sink) *Shard {
+	config.setDefaults()
+	s := &Shard{config: config, source: source, sink: sink}
+	s.env = stream.NewEnv(config.Stream, sink.Put)
+	s.table.entries = make(map[probe.Flow]*entry)
+	return s
+}
+
+// Run reads the source to its end. Then it closes all connections and returns
+// nil, or the error that ended the source before.
+func (s *Shard) Run() error {
+	for {
+		batch, err := s.source.Next()
+		if batch != nil {
+			s.take(batch)
+			s.source.Release()
+		}
+		if err != nil {
+			s.closeAll()
+		}
+		s.sink.Flush()
+		s.publish()
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+	}
+}
+
+// take works one batch off.
+func (s *Shard) take(b *probe.Batch) {
+	s.stats.Batches++
+	s.stats.Segments += uint64(len(b.Segments))
+	if cap(s.queue) < len(b.Segments) {
+		s.queue = make([]int32, len(b.Segments))
+	}
+	s.queue = s.queue[:len(b.Segments)]
+	for i := range b.Segments {
+		s.enqueue(b, int32(i))
+	}
+	s.settleWaiting(b.NowNs)
+	for i, e := range s.touched {
+		s.drain(b, e)
+		s.touched[i] = nil
+	}
+	s.touched = s.touched[:0]
+	if b.NowNs >= s.nextSweepNs {
+		s.nextSweepNs = b.NowNs + int64(time.Second)
+		s.sweep(b.NowNs)
+	}
+}
+
+// enqueue queues segment i of the batch at its connection.
+func (s *Shard) enqueue(b *probe.Batch, i int32) {
+	seg := &b.Segments[i]
+	e := s.find(seg)
+	if e == nil {
+		s.stats.Strays++
+		return
+	}
+	s.queue[i] = -1
+	if e.first < 0 {
+		e.first = i
+		s.touched = append(s.touched, e)
+		s.table.touch(e)
+	} else {
+		s.queue[e.last] = i
+	}
+	e.last = i
+}
+
+// drain feeds a connection with its queued segments.
+func (s *Shard) drain(b *probe.Batch, e *entry) {
+	for i := e.first; i >= 0; i = s.queue[i] {
+		seg := &b.Segments[i]
+		if e.conn != nil && e.conn.Restarts(seg) {
+			s.close(e, stream.EndGone, seg.TimeNs)
+		}
+		if e.conn == nil && !s.open(e, seg) {
+			s.stats.Late++
+			continue
+		}
+		s.stats.Fed++
+		e.conn.Feed(seg)
+		if e.conn.Done() {
+			s.close(e, e.conn.Reason(), seg.TimeNs)
+		}
+	}
+	e.first = -1
+	if e.conn == nil {
+		return
+	}
+	e.conn.Settle(b.NowNs)
+	if e.conn.Waits() && !e.waiting {
+		e.waiting = true
+		s.waiting = append(s.waiting, e)
+	}
+}
+
+// settleWaiting ticks the connections that hold segments back and get none in
+// this batch: every connection is settled once a batch.
+func (s *Shard) settleWaiting(nowNs int64) {
+	if len(s.waiting) == 0 {
+		return
+	}
+	still := s.spare[:0]
+	for i, e := range s.waiting {
+		s.waiting[i] = nil
+		if e.first < 0 && e.conn != nil {
+			e.conn.Settle(nowNs)
+			if e.conn.Done() {
+				s.close(e, e.conn.Reason(), nowNs)
+			}
+		}
+		if e.waiting = e.conn != nil && e.conn.Waits(); e.waiting {
+			still = append(still, e)
+		}
+	}
+	s.waiting, s.spare = still, s.waiting
+}
+
+// sweep forgets ports that were closed a while ago and gives up connections that
+// were silent for too long.
+func (s *Shard) sweep(nowNs int64) {
+	s.table.forget(nowNs - int64(s.config.Linger))
+	for e := s.table.oldest(); e != nil && e.conn.LastNs() < nowNs-int64(s.config.IdleTimeout); e = s.table.oldest() {
+		s.stats.TimedOut++
+		s.close(e, stream.EndTimeout, nowNs)
+	}
+}
+
+// closeAll ends what is open when the capture ends.
+func (s *Shard) closeAll() {
+	for e := s.table.oldest(); e != nil; e = s.table.oldest() {
+		s.close(e, stream.EndCapture, e.conn.LastNs())
+	}
+}
+
+// Stats returns the counters as of the last batch. It is safe for concurrent use.
+func (s *Shard) Stats() Stats {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.published
+}
+
+func (s *Shard) publish() {
+	s.stats.Connections = uint64(s.table.open)
+	s.stats.Stream = s.env.Stats
+	s.mu.Lock()
+	s.published = s.stats
+	s.mu.Unlock()
+}

@@ -1,0 +1,142 @@
+package worker
+
+import (
+	"sqlwitness/probe"
+	"sqlwitness/stream"
+)
+
+// An entry is a place in the connection table: an open connection, or the ports
+// of one that was closed a moment ago.
+type entry struct {
+	flow        probe.Flow
+	conn        *stream.Conn // nil once closed
+	older       *entry       // neighbours in the order of activity; of open connections only
+	newer       *entry
+	closedNs    int64
+	first, last int32 // queued segments of the batch; first = -1: none
+	waiting     bool  // in Shard.waiting
+}
+
+// A table finds connections by their flow, and knows which was silent longest.
+//
+// Invariant: the entries with a connection form the list from head (silent
+// longest) to tail, open counts them; the others stand in closed by closedNs.
+type table struct {
+	entries    map[probe.Flow]*entry
+	head, tail *entry
+	open       int
+	closed     []*entry
+}
+
+func (t *table) oldest() *entry { return t.head }
+
+// touch moves an open connection to the end of the list.
+func (t *table) touch(e *entry) {
+	if e.conn != nil && e != t.tail {
+		t.unlink(e)
+		t.link(e)
+	}
+}
+
+func (t *table) link(e *entry) {
+	e.older, e.newer = t.tail, nil
+	if t.tail != nil {
+		t.tail.newer = e
+	} else {
+		t.head = e
+	}
+	t.tail = e
+}
+
+func (t *table) unlink(e *entry) {
+	if e.older != nil {
+		e.older.newer = e.newer
+	} else {
+		t.head = e.newer
+	}
+	if e.newer != nil {
+		e.newer.older = e.older
+	} else {
+		t.tail = e.older
+	}
+	e.older, e.newer = nil, nil
+}
+
+// forget drops the ports that were closed before ns.
+func (t *table) forget(ns int64) {
+	n := 0
+	for _, e := range t.closed {
+		if e.conn == nil && e.closedNs >= ns {
+			break
+		}
+		if e.conn == nil && t.entries[e.flow] == e {
+			delete(t.entries, e.flow)
+		}
+		n++
+	}
+	rest := copy(t.closed, t.closed[n:])
+	clear(t.closed[rest:])
+	t.closed = t.closed[:rest]
+}
+
+// find returns the entry of a segment's flow, nil if the segment belongs to no
+// connection and opens none. It settles the direction of segments whose ends are
+// both watched ports.
+func (s *Shard) find(seg *probe.Segment) *entry {
+	e := s.table.entries[seg.Flow]
+	if e == nil && seg.BothWatched {
+		if e = s.table.entries[seg.Flow.Reverse()]; e != nil || turned(seg) {
+			seg.Flow, seg.FromClient = seg.Flow.Reverse(), !seg.FromClient
+		}
+	}
+	if e != nil {
+		return e
+	}
+	if seg.WireLen() == 0 { // neither a handshake nor its refusal makes a connection
+		return nil
+	}
+	e = &entry{flow: seg.Flow, first: -1}
+	s.table.entries[seg.Flow] = e
+	return e
+}
+
+// turned reports that a segment whose direction was guessed goes the other way,
+// by what it says.
+func turned(seg *probe.Segment) bool {
+	if seg.FromClient {
+		return stream.Greets(seg.Payload)
+	}
+	return stream.Commands(seg.Payload) && !stream.Greets(seg.Payload)
+}
+
+// open begins a connection at an entry that has none. It reports false for what
+// still comes of a connection that was closed: repeats.
+func (s *Shard) open(e *entry, seg *probe.Segment) bool {
+	if e.closedNs != 0 {
+		fresh := seg.Flags&probe.SYN != 0 || !seg.FromClient && stream.Greets(seg.Payload) ||
+			seg.TimeNs-e.closedNs > int64(s.config.Linger) && seg.WireLen() > 0
+		if !fresh {
+			return false
+		}
+	}
+	if s.table.open >= s.config.Connections {
+		s.stats.Evicted++
+		s.close(s.table.oldest(), stream.EndEvicted, seg.TimeNs)
+	}
+	e.conn = stream.NewConn(s.env, e.flow)
+	s.table.link(e)
+	s.table.open++
+	s.stats.Opened++
+	return true
+}
+
+// close ends an entry's connection and remembers its ports.
+func (s *Shard) close(e *entry, reason stream.EndReason, nowNs int64) {
+	e.conn.Close(reason)
+	e.conn = nil
+	s.table.unlink(e)
+	s.table.open--
+	s.stats.Closed++
+	e.closedNs = max(nowNs, 1)
+	s.table.closed = append(s.table.closed, e)
+}
