@@ -1,0 +1,251 @@
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"reflect"
+	"slices"
+	"strings"
+	"time"
+
+	"go.yaml.in/yaml/v3"
+
+	"sqlwitness/probe"
+	"sqlwitness/sender"
+)
+
+// config is the effective configuration: the defaults, then the file, then the
+// flags. The tags of a key are its documentation.
+type config struct {
+	Agent   string            `yaml:"agent" doc:"name of this agent in its events; default: the host name"`
+	Labels  map[string]string `yaml:"labels" doc:"up to 8 pairs that are put on every event, such as {cluster: shop, env: prod}"`
+	Capture captureConfig     `yaml:"capture"`
+	Mask    onOff             `yaml:"mask" doc:"on: literals in the SQL become '?'; off: they are shipped (passwords never are)"`
+	Events  eventsConfig      `yaml:"events"`
+	Sinks   []sinkConfig      `yaml:"sinks" doc:"where events go: {type: stdout} or {type: file, path: FILE, max_mib: 1024, files: 8}; one of them"`
+	Limits  limitsConfig      `yaml:"limits"`
+}
+
+type captureConfig struct {
+	Interfaces  []string      `yaml:"interfaces" doc:"devices to capture on; auto: loopback and all devices that carry an address"`
+	Ports       []uint16      `yaml:"ports" doc:"TCP ports of the servers, 1 to 64 of them"`
+	Responses   string        `yaml:"responses" doc:"what is captured of the server's answers: full, status or none"`
+	Shards      int           `yaml:"shards" doc:"capture rings, each with a goroutine of its own; 1 to 64"`
+	RingBlocks  int           `yaml:"ring_blocks" doc:"blocks of a ring; blocks x tick must be at least 2s"`
+	RingMiB     int           `yaml:"ring_mib" doc:"MiB of a ring; a block must be at least 128 KiB"`
+	Tick        time.Duration `yaml:"tick" doc:"a block is handed on when it is full or this old; 1ms to 1s"`
+	MaxSQLBytes int           `yaml:"max_sql_bytes" doc:"bytes kept of a statement; 256 to 16777216"`
+	GapWait     time.Duration `yaml:"gap_wait" doc:"how long to wait for a missing segment; 10ms to 1m"`
+}
+
+type eventsConfig struct {
+	MaxSQLBytes int    `yaml:"max_event_sql_bytes" doc:"bytes of masked SQL in an event; 64 to 16777216"`
+	MaxBytes    int    `yaml:"max_event_bytes" doc:"bytes of an event; 4096 to 33554432"`
+	Output      string `yaml:"output" doc:"json, text, or auto: text on a terminal"`
+}
+
+type sinkConfig struct {
+	Type   string `yaml:"type"`
+	Path   string `yaml:"path"`
+	MaxMiB int    `yaml:"max_mib"`
+	Files  int    `yaml:"files"`
+}
+
+type limitsConfig struct {
+	Connections int           `yaml:"connections" doc:"connections tracked at a time, over all shards; 16 to 10000000"`
+	IdleTimeout time.Duration `yaml:"idle_timeout" doc:"a connection silent for longer is given up; 1s to 720h"`
+	QueueMiB    int           `yaml:"queue_mib" doc:"MiB of events that wait for the sink; 1 to 4096"`
+}
+
+// onOff is a bool that is written on and off.
+type onOff bool
+
+func (b onOff) MarshalYAML() (any, error) {
+	return &yaml.Node{Kind: yaml.ScalarNode, Value: b.String()}, nil
+}
+
+func (b onOff) String() string {
+	if b {
+		return "on"
+	}
+	return "off"
+}
+
+// Set makes onOff a flag.Value.
+func (b *onOff) Set(s string) error {
+	switch strings.ToLower(s) {
+	case "on", "true", "yes":
+		*b = true
+	case "off", "false", "no":
+		*b = false
+	default:
+		return fmt.Errorf("allowed are on and off")
+	}
+	return nil
+}
+
+func defaultConfig() config {
+	return config{
+		Capture: captureConfig{
+			Interfaces: []string{"auto"}, Ports: []uint16{3306}, Responses: "full", Shards: 1,
+			RingBlocks: probe.DefaultBlocks, RingMiB: probe.DefaultBlocks * probe.DefaultBlockBytes >> 20, Tick: probe.DefaultBlockTimeout,
+			MaxSQLBytes: 64 << 10, GapWait: time.Second,
+		},
+		Mask:   true,
+		Events: eventsConfig{MaxSQLBytes: 4 << 10, MaxBytes: 256 << 10, Output: "auto"},
+		Sinks:  []sinkConfig{{Type: "stdout"}},
+		Limits: limitsConfig{Connections: 100_000, IdleTimeout: 9 * time.Hour, QueueMiB: 32},
+	}
+}
+
+// load reads a configuration file over the defaults.
+func (c *config) load(path string) error {
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return fmt.Errorf("configuration: %w", err)
+	}
+	var root yaml.Node
+	if err := yaml.Unmarshal(text, &root); err != nil {
+		return fmt.Errorf("configuration %s: %s", path, strings.TrimPrefix(err.Error(), "yaml: "))
+	}
+	if len(root.Content) == 0 {
+		return nil
+	}
+	if err := checkKeys(root.Content[0], reflect.TypeFor[config](), ""); err != nil {
+		return usageError{fmt.Errorf("configuration %s: %w", path, err)}
+	}
+	if err := yaml.NewDecoder(bytes.NewReader(text)).Decode(c); err != nil {
+		return usageError{fmt.Errorf("configuration %s: %s", path, oneLine(err))}
+	}
+	return nil
+}
+
+// oneLine folds the library's list of errors.
+func oneLine(err error) string {
+	s := strings.TrimPrefix(err.Error(), "yaml: ")
+	s = strings.TrimPrefix(s, "unmarshal errors:\n")
+	return strings.Join(strings.Fields(s), " ")
+}
+
+// checkKeys refuses a key that does not exist, by its whole name.
+func checkKeys(n *yaml.Node, t reflect.Type, at string) error {
+	switch {
+	case n.Kind == yaml.MappingNode && t.Kind() == reflect.Struct:
+		for i := 0; i+1 < len(n.Content); i += 2 {
+			key := n.Content[i]
+			field, allowed := fieldByKey(t, key.Value)
+			if field == nil {
+				return fmt.Errorf("line %d: unknown key %q; allowed here are %s", key.Line, at+key.Value, strings.Join(allowed, ", "))
+			}
+			if err := checkKeys(n.Content[i+1], field.Type, at+key.Value+"."); err != nil {
+				return err
+			}
+		}
+	case n.Kind == yaml.SequenceNode && t.Kind() == reflect.Slice:
+		for _, item := range n.Content {
+			if err := checkKeys(item, t.Elem(), at); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func fieldByKey(t reflect.Type, key string) (*reflect.StructField, []string) {
+	var allowed []string
+	for i := range t.NumField() {
+		f := t.Field(i)
+		name := f.Tag.Get("yaml")
+		if name == key {
+			return &f, nil
+		}
+		allowed = append(allowed, name)
+	}
+	slices.Sort(allowed)
+	return nil, allowed
+}
+
+// validate names the first key that is out of bounds, its value, and what is
+// allowed.
+func (c *config) validate() error {
+	return usageOr(firstError(
+		c.Capture.validate(),
+		inRange("events.max_event_sql_bytes", c.Events.MaxSQLBytes, 64, 16<<20),
+		inRange("events.max_event_bytes", c.Events.MaxBytes, 4096, 32<<20),
+		oneOf("events.output", c.Events.Output, "auto", "json", "text"),
+		inRange("limits.connections", c.Limits.Connections, 16, 10_000_000),
+		inRange("limits.idle_timeout", c.Limits.IdleTimeout, time.Second, 720*time.Hour),
+		inRange("limits.queue_mib", c.Limits.QueueMiB, 1, 4096),
+		c.validateSinks(),
+		inRange("labels: number of pairs", len(c.Labels), 0, 8),
+	))
+}
+
+func (c *captureConfig) validate() error {
+	_, modeErr := probe.ParseMode(c.Responses)
+	filter := probe.Filter{Ports: c.Ports}
+	return firstError(
+		modeErr,
+		filter.Validate(),
+		inRange("capture.shards", c.Shards, 1, 64),
+		inRange("capture.tick", c.Tick, time.Millisecond, time.Second),
+		inRange("capture.max_sql_bytes", c.MaxSQLBytes, 256, 16<<20),
+		inRange("capture.gap_wait", c.GapWait, 10*time.Millisecond, time.Minute),
+	)
+}
+
+func (c *config) validateSinks() error {
+	if len(c.Sinks) != 1 {
+		return fmt.Errorf("sinks: %d given, allowed is one", len(c.Sinks))
+	}
+	s := &c.Sinks[0]
+	if s.Type == "file" && s.Path == "" {
+		return fmt.Errorf("sinks.path: missing, a file sink needs one")
+	}
+	return firstError(
+		oneOf("sinks.type", s.Type, "stdout", "file"),
+		inRange("sinks.max_mib", s.MaxMiB, 0, 1<<20),
+		inRange("sinks.files", s.Files, 0, 10_000),
+	)
+}
+
+func usageOr(err error) error {
+	if err != nil {
+		return usageError{err}
+	}
+	return nil
+}
+
+func firstError(errs ...error) error {
+	for _, err := range errs {
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func inRange[T int | time.Duration](key string, v, low, high T) error {
+	if v < low || v > high {
+		return fmt.Errorf("%s: %v is not allowed; from %v to %v", key, v, low, high)
+	}
+	return nil
+}
+
+func oneOf(key, v string, allowed ...string) error {
+	if !slices.Contains(allowed, v) {
+		return fmt.Errorf("%s: %q is not allowed; allowed are %s", key, v, strings.Join(allowed, ", "))
+	}
+	return nil
+}
+
+// labels are the configured pairs in the order of their keys.
+func (c *config) labels() []sender.Label {
+	var out []sender.Label
+	for k, v := range c.Labels {
+		out = append(out, sender.Label{Key: k, Value: v})
+	}
+	slices.SortFunc(out, func(a, b sender.Label) int { return strings.Compare(a.Key, b.Key) })
+	return out
+}

@@ -1,0 +1,131 @@
+package main
+
+import (
+	"flag"
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+)
+
+// parseFlags reads the flags of a command over its configuration file, and
+// returns what is no flag. Flags may stand anywhere.
+func parseFlags(name string, args []string, c *config, stderr io.Writer) ([]string, error) {
+	// The file comes first, wherever its flag stands.
+	path := ""
+	scan := flagSet(name, &config{}, &path, io.Discard)
+	rest, err := parseAnywhere(scan, args)
+	if err == nil && path != "" {
+		if err := c.load(path); err != nil {
+			return nil, err
+		}
+	}
+	fs := flagSet(name, c, &path, stderr)
+	if rest, err = parseAnywhere(fs, args); err != nil {
+		if err == flag.ErrHelp {
+			return nil, err
+		}
+		return nil, usageError{err}
+	}
+	return rest, c.validate()
+}
+
+func flagSet(name string, c *config, path *string, stderr io.Writer) *flag.FlagSet {
+	fs := flag.NewFlagSet("sqlwitness "+name, flag.ContinueOnError)
+	fs.SetOutput(stderr)
+	fs.Usage = func() {
+		fmt.Fprintf(stderr, "usage: sqlwitness %s [flags]\n", name)
+		fs.SetOutput(stderr)
+		fs.PrintDefaults()
+	}
+	fs.StringVar(path, "c", "", "configuration `file` (YAML)")
+	fs.StringVar(&c.Agent, "agent", c.Agent, "`name` of this agent in its events (default: the host name)")
+	fs.Var((*ports)(&c.Capture.Ports), "port", "TCP `ports` of the servers, separated by commas")
+	fs.StringVar(&c.Capture.Responses, "responses", c.Capture.Responses, "what is captured of answers: full, status or none")
+	fs.IntVar(&c.Capture.Shards, "shards", c.Capture.Shards, "capture rings, each with a goroutine of its own")
+	fs.IntVar(&c.Capture.MaxSQLBytes, "max-sql-bytes", c.Capture.MaxSQLBytes, "`bytes` kept of a statement")
+	fs.IntVar(&c.Events.MaxSQLBytes, "max-event-sql-bytes", c.Events.MaxSQLBytes, "`bytes` of SQL in an event")
+	fs.IntVar(&c.Events.MaxBytes, "max-event-bytes", c.Events.MaxBytes, "`bytes` of an event")
+	fs.Var(&c.Mask, "mask", "on: literals become '?'; off: they are shown")
+	fs.StringVar(&c.Events.Output, "output", c.Events.Output, "json, text, or auto: text on a terminal")
+	fs.Var((*fileSink)(c), "file", "write events to this `path` instead of standard output")
+	if name != "read" {
+		fs.Var((*names)(&c.Capture.Interfaces), "interface", "`devices` to capture on, separated by commas; auto: all that carry an address")
+		fs.IntVar(&c.Capture.RingMiB, "ring-mib", c.Capture.RingMiB, "MiB of a capture ring")
+		fs.IntVar(&c.Capture.RingBlocks, "ring-blocks", c.Capture.RingBlocks, "blocks of a capture ring")
+		fs.DurationVar(&c.Capture.Tick, "tick", c.Capture.Tick, "a block of the ring is handed on when it is this old")
+	}
+	return fs
+}
+
+// parseAnywhere parses flags before, between and behind the other arguments.
+func parseAnywhere(fs *flag.FlagSet, args []string) ([]string, error) {
+	var rest []string
+	for {
+		out := fs.Output()
+		fs.SetOutput(io.Discard) // errors are printed once, by exitCode
+		usage := fs.Usage
+		fs.Usage = func() {}
+		err := fs.Parse(args)
+		fs.SetOutput(out)
+		fs.Usage = usage
+		if err != nil {
+			if err == flag.ErrHelp {
+				fs.Usage()
+			}
+			return nil, err
+		}
+		left := fs.Args()
+		if len(left) == 0 {
+			return rest, nil
+		}
+		if n := len(args) - len(left); n > 0 && args[n-1] == "--" {
+			return append(rest, left...), nil
+		}
+		rest = append(rest, left[0])
+		args = left[1:]
+	}
+}
+
+// ports is a list of ports as a flag.
+type ports []uint16
+
+func (p *ports) String() string {
+	return strings.Trim(strings.ReplaceAll(fmt.Sprint([]uint16(*p)), " ", ","), "[]")
+}
+
+// Set replaces the list.
+func (p *ports) Set(s string) error {
+	var list []uint16
+	for _, word := range strings.Split(s, ",") {
+		n, err := strconv.ParseUint(strings.TrimSpace(word), 10, 16)
+		if err != nil || n == 0 {
+			return fmt.Errorf("%q is not a port; allowed are 1 to 65535", word)
+		}
+		list = append(list, uint16(n))
+	}
+	*p = list
+	return nil
+}
+
+// names is a list of names as a flag.
+type names []string
+
+func (n *names) String() string { return strings.Join(*n, ",") }
+
+// Set replaces the list.
+func (n *names) Set(s string) error {
+	*n = strings.Split(s, ",")
+	return nil
+}
+
+// fileSink makes the sinks of a configuration one file.
+type fileSink config
+
+func (f *fileSink) String() string { return "" }
+
+// Set replaces the sinks.
+func (f *fileSink) Set(s string) error {
+	f.Sinks = []sinkConfig{{Type: "file", Path: s}}
+	return nil
+}

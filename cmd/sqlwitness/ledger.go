@@ -1,0 +1,61 @@
+package main
+
+import (
+	"fmt"
+	"io"
+
+	"sqlwitness/probe"
+)
+
+// printLedger says what became of everything that was captured.
+func (p *pipeline) printLedger(w io.Writer, in probe.Stats) {
+	ws, ss := p.stats(), p.sender.Stats()
+	st := &ws.Stream
+	line := func(name, format string, args ...any) {
+		fmt.Fprintf(w, "%-12s%s\n", name, fmt.Sprintf(format, args...))
+	}
+	fmt.Fprintln(w, "ledger")
+	line("  packets", "%d captured = %d segments%s", in.Packets+in.KernelDrops, in.Outcomes[probe.Accepted], losses(
+		loss{"dropped by the kernel", in.KernelDrops}, outcomes(in)))
+	line("  segments", "%d = %d of connections%s", ws.Segments, ws.Fed, losses(
+		loss{"of no connection", ws.Strays}, loss{"repeats after the end", ws.Late}))
+	line("  bytes", "%d = %d parsed%s", st.Bytes, st.ParsedBytes, losses(loss{"repeated", st.RepeatedBytes},
+		loss{"opaque (TLS, compressed)", st.OpaqueBytes}, loss{"skipped", st.SkippedBytes}, loss{"discarded", st.DiscardedBytes}))
+	line("  missing", "%d bytes in %d gaps", st.GapBytes, st.Gaps)
+	line("  sessions", "%d started, %d logins failed, %d ended; %d connections showed no MySQL", st.SessionStarts, st.LoginsFailed, st.SessionEnds, st.Unrecognized)
+	line("  commands", "%d = %d events", st.Commands, st.CommandEvents)
+	line("  events", "%d = %d written%s", ss.Put, ss.Written, losses(loss{"refused by the full queue", ss.Refused}, loss{"lost by the failed sink", ss.Failed}))
+}
+
+// A loss is a named class of what did not go on.
+type loss struct {
+	name string
+	n    uint64
+}
+
+// losses prints the classes that are not empty.
+func losses(all ...any) string {
+	s := ""
+	for _, l := range all {
+		switch l := l.(type) {
+		case loss:
+			if l.n > 0 {
+				s += fmt.Sprintf(" + %d %s", l.n, l.name)
+			}
+		case string:
+			s += l
+		}
+	}
+	return s
+}
+
+// outcomes prints what became of packets that are no segments.
+func outcomes(in probe.Stats) string {
+	s := ""
+	for i, n := range in.Outcomes {
+		if o := probe.Outcome(i); o != probe.Accepted && n > 0 {
+			s += fmt.Sprintf(" + %d %s", n, o)
+		}
+	}
+	return s
+}

@@ -1,0 +1,90 @@
+// Command sqlwitness audits the SQL that clients send to MySQL and MariaDB
+// servers by watching their network traffic.
+package main
+
+import (
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"os/signal"
+	"syscall"
+)
+
+// The exit codes.
+const (
+	exitOK = iota
+	exitFailed
+	exitUsage
+)
+
+const usage = `sqlwitness audits the SQL that clients send to MySQL and MariaDB servers,
+by watching their network traffic.
+
+  sqlwitness run  [-c FILE] [flags]     audit live traffic (needs root or CAP_NET_RAW)
+  sqlwitness read [flags] FILE...       audit capture files (pcap, pcapng, also gzipped)
+  sqlwitness config print|check [-c FILE] [flags]
+                                        the effective configuration; whether it is valid
+  sqlwitness version
+
+Events go to standard output, as text on a terminal and as JSON lines otherwise;
+progress and problems go to standard error. 'sqlwitness run -h' lists the flags.
+`
+
+// usageError is a mistake in how the program was called.
+type usageError struct{ error }
+
+func main() {
+	// A closed pipe is an error of a write, not the end of the process.
+	signal.Ignore(syscall.SIGPIPE)
+	os.Exit(run(os.Args[1:], os.Stdout, os.Stderr))
+}
+
+// run is the program, with its streams and without os.Exit.
+func run(args []string, stdout *os.File, stderr io.Writer) int {
+	log := slog.New(slog.NewTextHandler(stderr, &slog.HandlerOptions{ReplaceAttr: dropTime}))
+	if len(args) == 0 {
+		fmt.Fprint(stderr, usage)
+		return exitUsage
+	}
+	var err error
+	switch name := args[0]; name {
+	case "run":
+		err = runLive(args[1:], stdout, stderr, log)
+	case "read":
+		err = readFiles(args[1:], stdout, stderr, log)
+	case "config":
+		err = showConfig(args[1:], stdout, stderr)
+	case "version", "-version", "--version":
+		fmt.Fprintln(stdout, versionText())
+	case "help", "-h", "-help", "--help":
+		fmt.Fprint(stdout, usage)
+	default:
+		err = usageError{fmt.Errorf("unknown command %q; there are run, read, config and version", name)}
+	}
+	return exitCode(err, stderr)
+}
+
+// exitCode prints an error in one line and says which code the process ends with.
+func exitCode(err error, stderr io.Writer) int {
+	var bad usageError
+	switch {
+	case err == nil, errors.Is(err, flag.ErrHelp):
+		return exitOK
+	case errors.As(err, &bad):
+		fmt.Fprintf(stderr, "sqlwitness: %v\n", err)
+		return exitUsage
+	}
+	fmt.Fprintf(stderr, "sqlwitness: %v\n", err)
+	return exitFailed
+}
+
+// dropTime leaves the time out of log lines: whoever runs the agent stamps them.
+func dropTime(groups []string, a slog.Attr) slog.Attr {
+	if len(groups) == 0 && a.Key == slog.TimeKey {
+		return slog.Attr{}
+	}
+	return a
+}

@@ -1,0 +1,134 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"os/signal"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"sqlwitness/probe"
+	"sqlwitness/worker"
+)
+
+// runLive audits live traffic until SIGINT or SIGTERM, then drains what was
+// captured, prints the ledger and returns.
+func runLive(args []string, stdout *os.File, stderr io.Writer, log *slog.Logger) error {
+	c := defaultConfig()
+	rest, err := parseFlags("run", args, &c, stderr)
+	if err != nil {
+		return err
+	}
+	if len(rest) > 0 {
+		return usageError{fmt.Errorf("run: unexpected argument %q; to audit a capture file: sqlwitness read %s", rest[0], rest[0])}
+	}
+	filter, err := c.filter()
+	if err != nil {
+		return err
+	}
+	if filter.Interfaces, err = probe.FindInterfaces(c.Capture.Interfaces); err != nil {
+		return err
+	}
+	group, err := probe.OpenGroup(probe.Config{
+		Shards: c.Capture.Shards, Filter: filter, Blocks: c.Capture.RingBlocks,
+		BlockBytes: c.Capture.RingMiB << 20 / max(c.Capture.RingBlocks, 1), BlockTimeout: c.Capture.Tick,
+	})
+	if err != nil {
+		return err
+	}
+	defer group.Close()
+	out, err := c.openSender(stdout, len(group.Rings()), false)
+	if err != nil {
+		return err
+	}
+	l := &live{config: &c, filter: filter, group: group, pipeline: newPipeline(&c, out), log: log}
+	return l.run(stderr)
+}
+
+// live is one run of the agent.
+type live struct {
+	*pipeline
+	config *config
+	group  *probe.Group
+	log    *slog.Logger
+
+	mu     sync.Mutex
+	filter probe.Filter // in force
+}
+
+func (l *live) run(stderr io.Writer) error {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	var background sync.WaitGroup
+	background.Go(func() { l.followInterfaces(ctx, cancel) })
+	background.Go(func() { l.hint(ctx) })
+
+	sources := make([]worker.Source, 0, len(l.group.Rings()))
+	for _, r := range l.group.Rings() {
+		sources = append(sources, r)
+	}
+	l.log.Info("auditing", "ports", portList(l.filter.Ports), "interfaces", strings.Join(l.config.Capture.Interfaces, ","),
+		"shards", len(sources), "ring", fmt.Sprintf("%d MiB, %v", l.config.Capture.RingMiB, time.Duration(l.config.Capture.RingBlocks)*l.config.Capture.Tick),
+		"mask", l.config.Mask.String())
+	finished := l.start(sources, l.config.worker(l.filter.Mode))
+
+	var err error
+	select {
+	case <-ctx.Done():
+		err = context.Cause(ctx)
+		if errors.Is(err, context.Canceled) {
+			err = nil // the signal
+		}
+	case <-l.sender.Failed():
+	case err = <-finished:
+		finished <- nil
+	}
+	stop() // a second signal ends the process at once
+	cancel(nil)
+	err = errors.Join(err, l.group.Stop(), <-finished, l.sender.Close())
+	background.Wait()
+	l.printLedger(stderr, l.captured())
+	return err
+}
+
+// captured sums what the rings counted.
+func (l *live) captured() probe.Stats {
+	var sum probe.Stats
+	for _, r := range l.group.Rings() {
+		s := r.Stats()
+		sum.Add(&s)
+	}
+	return sum
+}
+
+// followInterfaces swaps the kernel's filter when devices come and go. A device
+// that was asked for by name and is gone ends the run.
+func (l *live) followInterfaces(ctx context.Context, cancel context.CancelCauseFunc) {
+	err := probe.WatchInterfaces(ctx, l.config.Capture.Interfaces, func(now probe.Interfaces) {
+		if len(now.Missing) > 0 {
+			cancel(fmt.Errorf("interface %s is gone", strings.Join(now.Missing, ", ")))
+			return
+		}
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		l.filter.Interfaces = now.Indexes
+		if err := l.group.SetFilter(l.filter); err != nil {
+			cancel(err)
+		}
+	})
+	if err != nil {
+		l.log.Warn("interfaces are not followed any more", "err", err)
+	}
+}
+
+func portList(ports []uint16) string {
+	return strings.Trim(strings.ReplaceAll(fmt.Sprint(ports), " ", ","), "[]")
+}

@@ -1,0 +1,60 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"reflect"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+)
+
+// showConfig prints the effective configuration with the meaning of every key,
+// or only says whether it is valid.
+func showConfig(args []string, stdout, stderr io.Writer) error {
+	if len(args) == 0 || args[0] != "print" && args[0] != "check" {
+		return usageError{fmt.Errorf("config: say print or check")}
+	}
+	c := defaultConfig()
+	rest, err := parseFlags("config "+args[0], args[1:], &c, stderr)
+	if err != nil {
+		return err
+	}
+	if len(rest) > 0 {
+		return usageError{fmt.Errorf("config %s: unexpected argument %q", args[0], rest[0])}
+	}
+	if args[0] == "check" {
+		fmt.Fprintln(stdout, "the configuration is valid")
+		return nil
+	}
+	node, err := document(reflect.ValueOf(c))
+	if err != nil {
+		return err
+	}
+	enc := yaml.NewEncoder(stdout)
+	enc.SetIndent(2)
+	return enc.Encode(node)
+}
+
+// document turns a configuration into YAML with its docs as comments.
+func document(v reflect.Value) (*yaml.Node, error) {
+	n := &yaml.Node{Kind: yaml.MappingNode}
+	for i := range v.NumField() {
+		f := v.Type().Field(i)
+		value := &yaml.Node{}
+		if strings.HasSuffix(f.Type.Name(), "Config") {
+			var err error
+			if value, err = document(v.Field(i)); err != nil {
+				return nil, err
+			}
+		} else if err := value.Encode(v.Field(i).Interface()); err != nil {
+			return nil, err
+		}
+		if value.Kind == yaml.SequenceNode || f.Name == "Labels" {
+			value.Style = yaml.FlowStyle
+		}
+		key := &yaml.Node{Kind: yaml.ScalarNode, Value: f.Tag.Get("yaml"), HeadComment: f.Tag.Get("doc")}
+		n.Content = append(n.Content, key, value)
+	}
+	return n, nil
+}
