@@ -77,6 +77,14 @@ func (c *Conn) applyResult(q *command, status Status) {
 	if r.schemaOK {
 		c.db, c.dbKnown = r.schema, true
 	}
+	switch {
+	case r.recoded:
+		c.collation = r.collation
+	case q.charset == charsetNamed && status == StatusOK:
+		c.collation = q.collation
+	case q.charset != charsetKept && status != StatusError || q.charset == charsetUnknown:
+		c.collation = 0
+	}
 	if q.com == ComChangeUser {
 		c.changeUser(status)
 	}
@@ -124,6 +132,9 @@ func (c *Conn) newEvent(kind Kind, ns int64) *Event {
 // statements, the mode is unknown.
 func (c *Conn) lexMode() LexMode {
 	m := LexMode{Collation: c.collation}
+	if c.waiting[0].charset == charsetUnknown {
+		m.Collation = 0
+	}
 	if !c.statusSeen {
 		return m
 	}

@@ -24,6 +24,8 @@ type command struct {
 	ack       uint32 // sequence number that the response begins with
 	flags     EventFlags
 	schemas   []schemaChange // USE statements in the text
+	charset   charsetChange
+	collation uint16 // valid iff charset is charsetNamed
 }
 
 // settle makes the text the command's own.
@@ -181,7 +183,7 @@ func (c *Conn) readStatement(q *command, p *packet) {
 	}
 	c.keepText(q, p, from)
 	if q.com == ComQuery {
-		q.schemas = schemaChanges(q.schemas, q.sql)
+		q.readEffects()
 	}
 }
 

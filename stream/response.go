@@ -41,6 +41,9 @@ type response struct {
 	schemaOK bool
 	tracked  bool // schema comes from session tracking
 
+	collation uint16 // reported by session tracking; valid iff recoded
+	recoded   bool
+
 	// Where the capture filter withholds the rest:
 	partial bool   // only the start of the response was seen
 	outcome Status // what the start says

@@ -12,25 +12,36 @@ type schemaChange struct {
 // maxSchemaChanges bounds the USE statements remembered of one command.
 const maxSchemaChanges = 64
 
-// schemaChanges appends the USE statements of a text. Almost all texts are
-// refused by their first letters and by having one statement only.
-func schemaChanges(dst []schemaChange, sql []byte) []schemaChange {
-	rest := skipBlank(sql)
-	if bytes.IndexByte(rest, ';') < 0 && !hasUse(rest) {
-		return dst
+// readEffects finds the statements of a text that change what later commands
+// mean: USE and SET NAMES. Almost all texts are passed over by their first
+// letter, and for having one statement only.
+func (q *command) readEffects() {
+	rest := skipBlank(q.sql)
+	if len(rest) == 0 || rest[0]|0x20 != 'u' && rest[0]|0x20 != 's' && rest[0] != '/' && bytes.IndexByte(rest, ';') < 0 {
+		return
 	}
-	for i := 0; len(rest) > 0 && len(dst) < maxSchemaChanges; {
-		if hasUse(rest) {
-			if name, ok := useArgument(rest[3:]); ok {
-				dst = append(dst, schemaChange{i, name})
+	for i := 0; len(rest) > 0; {
+		switch rest[0] | 0x20 {
+		case 'u':
+			if hasUse(rest) && len(q.schemas) < maxSchemaChanges {
+				if name, ok := useArgument(rest[3:]); ok {
+					q.schemas = append(q.schemas, schemaChange{i, name})
+				}
+			}
+		case 's', '/':
+			change, collation := readCharset(rest)
+			if i > 0 && change == charsetNamed {
+				change = charsetUnknown
+			}
+			if change > q.charset {
+				q.charset, q.collation = change, collation
 			}
 		}
-		if len(rest) > 0 && rest[0] != ';' {
+		if rest[0] != ';' {
 			i++
 		}
 		rest = skipBlank(nextStatement(rest))
 	}
-	return dst
 }
 
 func hasUse(b []byte) bool {
@@ -123,13 +134,14 @@ func quoteEnd(b []byte, i int) int {
 	return i
 }
 
-// noteState remembers a schema or character set that the server reports.
+// noteState remembers a schema or character set that the server reports, until
+// the command is reported.
 func (c *Conn) noteState(ok *okPacket) {
 	if ok.schemaSet {
 		c.resp.schema, c.resp.schemaOK, c.resp.tracked = string(ok.schema), true, true
 	}
 	if ok.charset != nil {
-		c.collation = 0 // the name is told, not the collation
+		c.resp.collation, c.resp.recoded = collationOf(ok.charset), true
 	}
 }
 

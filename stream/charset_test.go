@@ -1,0 +1,44 @@
+package stream
+
+import "testing"
+
+func TestReadEffects(t *testing.T) {
+	for _, c := range []struct {
+		sql       string
+		schemas   []schemaChange
+		charset   charsetChange
+		collation uint16
+	}{
+		{sql: "select 1"},
+		{sql: "use shop", schemas: []schemaChange{{0, "shop"}}},
+		{sql: " /* x */ USE\t`a``b` ;", schemas: []schemaChange{{0, "a`b"}}},
+		{sql: "user"},
+		{sql: "select 1; use b; select ';use c'; -- ;use d\n use e", schemas: []schemaChange{{1, "b"}, {3, "e"}}},
+		{sql: "SET NAMES utf8mb4", charset: charsetNamed, collation: 45},
+		{sql: "set names 'GBK' collate 'gbk_bin';", charset: charsetNamed, collation: 28},
+		{sql: "/*!40101 SET NAMES latin1 */;", charset: charsetNamed, collation: 8},
+		{sql: "set names default", charset: charsetUnknown},
+		{sql: "set names gbk; select 1", charset: charsetUnknown},
+		{sql: "select 1; set names gbk", charset: charsetUnknown},
+		{sql: "SET character_set_client = gbk", charset: charsetUnknown},
+		{sql: "SET CHARACTER SET gbk", charset: charsetUnknown},
+		{sql: "set autocommit=1, @@session.character_set_client=big5", charset: charsetUnknown},
+		{sql: "set autocommit=1"},
+		{sql: "insert into names values (';')"},
+	} {
+		q := command{sql: []byte(c.sql)}
+		q.readEffects()
+		if q.charset != c.charset || q.charset == charsetNamed && q.collation != c.collation {
+			t.Errorf("%q: charset %d collation %d, want %d %d", c.sql, q.charset, q.collation, c.charset, c.collation)
+		}
+		if len(q.schemas) != len(c.schemas) {
+			t.Errorf("%q: schemas %v, want %v", c.sql, q.schemas, c.schemas)
+			continue
+		}
+		for i := range q.schemas {
+			if q.schemas[i] != c.schemas[i] {
+				t.Errorf("%q: schemas %v, want %v", c.sql, q.schemas, c.schemas)
+			}
+		}
+	}
+}
