@@ -137,7 +137,7 @@ func (c *Conn) acceptLogin(ok *okPacket) {
 	c.session.Encoded = c.session.Encoded[:0]
 	c.phase = phaseCommand
 	if c.session.Compression != "" {
-		c.phase = phaseOpaque
+		c.startZip(c.session.Compression == "zstd", false)
 	}
 	c.startSession(status)
 }

@@ -32,10 +32,11 @@ func (c *Config) setDefaults() {
 type Env struct {
 	Stats Stats
 
-	config Config
-	emit   func(*Event)
-	event  Event // reused for every emit
-	lastID uint64
+	config   Config
+	emit     func(*Event)
+	event    Event // reused for every emit
+	inflater inflater
+	lastID   uint64
 }
 
 // NewEnv returns the common part of a shard's connections. Emit receives every
@@ -64,6 +65,7 @@ type Conn struct {
 	server  half
 	request framer
 	reply   framer
+	zip     *zipLayer // nil: no compression
 	phase   phase
 
 	session      Session
@@ -73,9 +75,11 @@ type Conn struct {
 	killed       bool // the server ended the connection
 	refused      bool // the login was refused
 	confirmed    bool // it has shown that it speaks MySQL
+	exact        bool // the last command ended where its segment did
 	done         bool // FIN both ways, or RST
 	reset        bool
-	pendingFlags EventFlags // for the next event
+	requestLost  bool       // a command boundary of the client has to be found
+	pendingFlags EventFlags // for the next command
 
 	caps        capabilities
 	user        string
@@ -217,6 +221,10 @@ func (c *Conn) caused(s *probe.Segment) bool {
 // arrange handles a segment that is not simply the next one.
 func (c *Conn) arrange(h *half, s *probe.Segment) {
 	st := &c.env.Stats
+	if jumps(h.next, s.Seq) {
+		c.jump(h, s)
+		return
+	}
 	seg := *s
 	st.RepeatedBytes += uint64(h.trim(&seg))
 	if len(seg.Payload) == 0 && seg.Snipped == 0 && seg.Flags&probe.FIN == 0 {
@@ -235,6 +243,36 @@ func (c *Conn) arrange(h *half, s *probe.Segment) {
 	}
 	h.hold(&seg)
 	st.HeldBytes += uint64(len(seg.Payload))
+}
+
+// A segment farther away than these is no repeat, and nothing that the receiver
+// would take: the sequence numbers have jumped. RFC 7323 section 2.3 bounds a
+// window to 1 GiB.
+const (
+	maxRepeat = 64 << 20
+	maxWindow = 1 << 30
+)
+
+func jumps(next, seq uint32) bool {
+	far := int32(seq - next)
+	return far < -maxRepeat || far > maxWindow
+}
+
+// jump goes on at the sequence numbers of s, wherever the connection was before.
+func (c *Conn) jump(h *half, s *probe.Segment) {
+	c.flushHeld()
+	c.env.Stats.Gaps++
+	c.confirmed = c.confirmed || c.exact
+	c.desync(FlagRequestGap | FlagResponseGap)
+	h.start(s.Seq)
+	peer := &c.client
+	if s.FromClient {
+		peer = &c.server
+	}
+	if s.Flags&probe.ACK != 0 && jumps(peer.next, s.Ack) {
+		peer.start(s.Ack)
+	}
+	c.takeSegment(h, s)
 }
 
 // takeHeld takes all held segments that have become next, of both directions in
@@ -274,12 +312,10 @@ func (c *Conn) takeSegment(h *half, s *probe.Segment) {
 		return // learn has counted it
 	}
 	h.next += uint32(s.WireLen())
-	if n := len(s.Payload); n > 0 {
+	if len(s.Payload) > 0 {
 		if s.FromClient {
-			c.requestBytes += uint64(n)
 			c.readRequest(s)
 		} else {
-			c.responseBytes += uint64(n)
 			c.readReply(s)
 		}
 	}

@@ -63,8 +63,6 @@ func (c *Conn) emitCommand(e *Event) {
 	}
 	c.rows += e.Rows
 	c.affected += e.AffectedRows
-	e.Flags |= c.pendingFlags
-	c.pendingFlags = 0
 	c.env.emit(e)
 }
 

@@ -44,33 +44,62 @@ const maxWaiting = 4096
 // keepSlack is kept beyond the statement's limit: command byte and query attributes.
 const keepSlack = 4 << 10
 
-// readRequest reads bytes of the client.
+// readRequest reads a segment of the client.
 func (c *Conn) readRequest(s *probe.Segment) {
 	b := s.Payload
 	for len(b) > 0 {
 		switch c.phase {
 		case phaseOpaque:
 			c.env.Stats.OpaqueBytes += uint64(len(b))
+			c.requestBytes += uint64(len(b))
 			c.readOpaque(s, b)
 			return
 		case phaseNew, phaseSync:
 			if !c.syncRequest(s, b) {
-				c.env.Stats.SkippedBytes += uint64(len(b))
+				c.skip(b, &c.requestBytes)
 				return
 			}
 		case phaseCommand:
+			if c.requestLost && !c.resumeRequest(s, b) {
+				c.skip(b, &c.requestBytes)
+				return
+			}
 			if c.env.config.Mode == probe.ModeNone && !c.request.started && !looksLikeCommand(b) {
-				c.env.Stats.SkippedBytes += uint64(len(b)) // a later segment that passed the filter by chance
+				c.skip(b, &c.requestBytes) // a later segment that passed the filter by chance
 				return
 			}
 		}
-		n, complete := c.request.next(b, s.TimeNs, c.env.config.MaxSQLBytes+keepSlack)
+		if c.zip != nil && c.phase == phaseCommand {
+			c.env.Stats.ParsedBytes += uint64(len(b))
+			c.unzip(&c.client, b, s.TimeNs)
+			return
+		}
+		n := c.readRequestPackets(b, s.TimeNs)
+		c.requestBytes += uint64(n)
 		c.env.Stats.ParsedBytes += uint64(n)
 		b = b[n:]
+	}
+}
+
+// skip counts bytes that are passed over, also for their direction.
+func (c *Conn) skip(b []byte, direction *uint64) {
+	c.env.Stats.SkippedBytes += uint64(len(b))
+	*direction += uint64(len(b))
+}
+
+// readRequestPackets reads packets of the client until the connection's phase
+// changes, and returns how many bytes it took.
+func (c *Conn) readRequestPackets(b []byte, ns int64) int {
+	taken := 0
+	for phase := c.phase; taken < len(b) && c.phase == phase; {
+		n, complete := c.request.next(b[taken:], ns, c.env.config.MaxSQLBytes+keepSlack)
+		taken += n
 		if complete {
+			c.exact = taken == len(b)
 			c.requestPacket(&c.request.p, 0)
 		}
 	}
+	return taken
 }
 
 // requestPacket handles a packet of the client, by the phase it came in.
@@ -79,7 +108,7 @@ func (c *Conn) requestPacket(p *packet, flags EventFlags) {
 	case phaseLogin:
 		c.readLogin(p)
 	case phaseAuth:
-		if p.seq == 0 { // the login's end was not seen, but it is over
+		if p.seq == 0 && p.length > 0 && plausibleCommand(p.body, p.length) { // the login's end was not seen, but it is over
 			c.acceptLogin(nil)
 			c.readCommand(p, flags)
 		}
@@ -109,7 +138,8 @@ func (c *Conn) readCommand(p *packet, flags EventFlags) {
 	c.env.Stats.Commands++
 	c.env.Stats.PendingCommands++
 	c.waiting = append(c.waiting, command{com: ComSleep, number: c.commands, firstNs: p.firstNs, lastNs: p.lastNs,
-		bytes: uint64(p.bytes), lastSeq: p.lastSeq, ack: c.server.acked, flags: flags})
+		bytes: uint64(p.bytes), lastSeq: p.lastSeq, ack: c.server.acked, flags: flags | c.pendingFlags})
+	c.pendingFlags = 0
 	q := &c.waiting[len(c.waiting)-1]
 	if p.cut {
 		q.flags |= FlagRequestGap

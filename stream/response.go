@@ -66,47 +66,80 @@ func (c *Conn) beginResponse() {
 		case ComStmtFetch:
 			c.resp.state = respRows
 		}
-		if !q.silent {
+		if !q.silent || !c.confirmed {
 			return
 		}
 		c.finish(StatusNone, 0)
 	}
 }
 
-// readReply reads bytes of the server.
+// confirm holds the first reply of a connection that was joined mid-stream
+// against its commands: other protocols have messages that look like a command.
+func (c *Conn) confirm(p *packet) bool {
+	for i := range c.waiting {
+		if q := &c.waiting[i]; !q.silent {
+			if p.seq != q.lastSeq+1 && c.zip == nil {
+				return false
+			}
+			c.confirmed = true
+			for c.waiting[0].silent {
+				c.finish(StatusNone, 0)
+			}
+			return true
+		}
+	}
+	return false // a reply to nothing
+}
+
+// readReply reads a segment of the server.
 func (c *Conn) readReply(s *probe.Segment) {
 	b := s.Payload
 	for len(b) > 0 {
 		switch c.phase {
 		case phaseOpaque:
 			c.env.Stats.OpaqueBytes += uint64(len(b))
+			c.responseBytes += uint64(len(b))
 			c.readOpaque(s, b)
 			return
 		case phaseNew:
 			if !c.reply.started && !looksLikeGreeting(b) {
 				c.desync(0)
 			}
-		case phaseCommand:
-			if c.resp.state == respRows && c.resp.begun && !c.reply.started {
-				n := c.skipRows(b)
-				c.env.Stats.ParsedBytes += uint64(n)
-				if b = b[n:]; len(b) == 0 {
-					c.resp.lastNs = s.TimeNs
-					return
-				}
-			}
 		}
-		if c.phase == phaseSync {
-			c.env.Stats.SkippedBytes += uint64(len(b))
+		switch {
+		case c.phase == phaseSync:
+			c.skip(b, &c.responseBytes)
+			return
+		case c.zip != nil && c.phase == phaseCommand:
+			c.env.Stats.ParsedBytes += uint64(len(b))
+			c.unzip(&c.server, b, s.TimeNs)
 			return
 		}
-		n, complete := c.reply.next(b, s.TimeNs, replyKeep)
+		n := c.readReplyPackets(b, s.TimeNs)
+		c.responseBytes += uint64(n)
 		c.env.Stats.ParsedBytes += uint64(n)
 		b = b[n:]
+	}
+}
+
+// readReplyPackets reads packets of the server until the connection's phase
+// changes, and returns how many bytes it took.
+func (c *Conn) readReplyPackets(b []byte, ns int64) int {
+	taken := 0
+	for phase := c.phase; taken < len(b) && c.phase == phase; {
+		if c.resp.state == respRows && c.resp.begun && !c.reply.started {
+			if taken += c.skipRows(b[taken:]); taken == len(b) {
+				c.resp.lastNs = ns
+				break
+			}
+		}
+		n, complete := c.reply.next(b[taken:], ns, replyKeep)
+		taken += n
 		if complete {
 			c.replyPacket(&c.reply.p)
 		}
 	}
+	return taken
 }
 
 // replyKeep is how much is kept of a server's packet: OK and ERR packets whole,
@@ -119,14 +152,14 @@ func (c *Conn) skipRows(b []byte) int {
 	at, seq, rows := 0, c.resp.seq, uint64(0)
 	for len(b)-at > headerLen {
 		n := int(b[at]) | int(b[at+1])<<8 | int(b[at+2])<<16
-		if n == 0 || n == maxPacket || b[at+3] != seq || len(b)-at-headerLen < n {
+		if n == 0 || n == maxPacket || b[at+3] != seq && c.zip == nil || len(b)-at-headerLen < n {
 			break
 		}
 		if first := b[at+4]; first == 0xff || first == 0xfe {
 			break
 		}
+		seq = b[at+3] + 1
 		at += headerLen + n
-		seq++
 		rows++
 	}
 	c.resp.rows += rows
@@ -154,8 +187,12 @@ func (c *Conn) readResponse(p *packet) {
 		c.readUnasked(p)
 		return
 	}
+	if !c.confirmed && !c.confirm(p) {
+		c.desync(0)
+		return
+	}
 	r := &c.resp
-	if p.seq != r.seq || p.length == 0 && r.state != respText {
+	if p.seq != r.seq && c.zip == nil || p.length == 0 && r.state != respText {
 		c.desync(FlagResponseGap)
 		return
 	}
@@ -164,7 +201,6 @@ func (c *Conn) readResponse(p *packet) {
 	r.lastNs = p.lastNs
 	if !r.begun {
 		r.begun, r.firstNs = true, p.firstNs
-		c.confirmed = true
 	}
 	var first byte
 	if len(p.body) > 0 {

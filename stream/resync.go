@@ -23,7 +23,12 @@ func (c *Conn) desync(flags EventFlags) {
 	}
 	c.request.reset()
 	c.reply.reset()
+	if c.zip != nil {
+		c.zip.request.reset()
+		c.zip.reply.reset()
+	}
 	c.phase = phaseSync
+	c.requestLost = false
 }
 
 // finishUnanswered reports the waiting commands, if the connection has shown that
@@ -51,11 +56,12 @@ func (c *Conn) dropWaiting() {
 	c.quit = false
 }
 
-// syncRequest decides whether the client's bytes, at the start of a segment or
-// behind a boundary, are a command. If so, both directions go on from here: the
-// response begins where the client's Ack says that its reading had come to.
+// syncRequest decides whether the client's bytes, a whole segment, begin with a
+// command. If so, both directions go on from here: the response begins where the
+// client's Ack says that its reading had come to.
 func (c *Conn) syncRequest(s *probe.Segment, b []byte) bool {
-	if len(b) != len(s.Payload) || !looksLikeCommand(b) {
+	ok, zipped, isZstd := c.findCommand(s, b)
+	if !ok {
 		return false
 	}
 	if c.phase == phaseNew {
@@ -68,11 +74,46 @@ func (c *Conn) syncRequest(s *probe.Segment, b []byte) bool {
 	}
 	c.env.Stats.Resyncs++
 	c.phase = phaseCommand
+	if zipped && c.zip == nil {
+		c.startZip(isZstd, true)
+	}
 	if c.loginOpen { // who sends commands was let in
 		c.loginOpen = false
 		c.acceptLogin(nil)
 	}
 	return true
+}
+
+// resumeRequest decides the same where only the client's direction was lost.
+// While commands wait, those that the hole may have swallowed would mix their
+// replies up, so then both directions begin anew.
+func (c *Conn) resumeRequest(s *probe.Segment, b []byte) bool {
+	if ok, _, _ := c.findCommand(s, b); !ok {
+		return false
+	}
+	if len(c.waiting) > 0 {
+		c.desync(FlagResponseNotCaptured)
+		return c.syncRequest(s, b)
+	}
+	c.env.Stats.Resyncs++
+	c.requestLost = false
+	return true
+}
+
+// findCommand reports whether a segment begins with a command, under compression
+// or not.
+func (c *Conn) findCommand(s *probe.Segment, b []byte) (ok, zipped, isZstd bool) {
+	if len(b) != len(s.Payload) {
+		return false, false, false
+	}
+	if c.zip == nil && looksLikeCommand(b) {
+		return true, false, false
+	}
+	if c.zip == nil && c.caps.known {
+		return false, false, false
+	}
+	zipped, isZstd = c.looksZipped(b)
+	return zipped, zipped, isZstd
 }
 
 // Greets reports whether a server's payload may begin a connection.
@@ -110,7 +151,7 @@ func looksLikeCommand(b []byte) bool {
 		}
 		b = b[headerLen+n:]
 	}
-	return true // the rest is less than a header
+	return false
 }
 
 // plausibleCommand checks a command's first bytes and its length n.

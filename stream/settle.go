@@ -13,9 +13,7 @@ func (c *Conn) Settle(nowNs int64) {
 	if c.filtered() {
 		c.ageFiltered(nowNs)
 	}
-	for i := range c.waiting {
-		c.waiting[i].settle()
-	}
+	c.settleCommands()
 	c.request.settle()
 	c.reply.settle()
 	for i, b := range c.retired {
@@ -23,6 +21,13 @@ func (c *Conn) Settle(nowNs int64) {
 		c.retired[i] = nil
 	}
 	c.retired = c.retired[:0]
+}
+
+// settleCommands makes the texts of waiting commands their own.
+func (c *Conn) settleCommands() {
+	for i := range c.waiting {
+		c.waiting[i].settle()
+	}
 }
 
 // holeTicksMax is how many batches end before a hole that the other side has
@@ -86,12 +91,21 @@ func (c *Conn) lost(h *half, n int, ns int64, why EventFlags) {
 		c.desync(why)
 		return
 	}
+	if c.zip == nil {
+		c.losePlain(h, n, ns, why)
+	} else if !c.loseZipped(h, n, ns) {
+		c.desync(why | FlagResponseGap)
+	}
+}
+
+// losePlain passes over n bytes that the capture lacks, of a direction's packets.
+func (c *Conn) losePlain(h *half, n int, ns int64, why EventFlags) {
 	if h == &c.client {
 		ok, complete := c.request.lose(n, ns)
 		if complete {
 			c.requestPacket(&c.request.p, why|FlagRequestGap)
 		} else if !ok {
-			c.desync(why | FlagRequestGap)
+			c.loseRequest(ns, why)
 		}
 		return
 	}
@@ -104,6 +118,24 @@ func (c *Conn) lost(h *half, n int, ns int64, why EventFlags) {
 	} else if !ok {
 		c.desync(why | FlagResponseGap)
 	}
+}
+
+// loseRequest goes on behind a hole in which a client's packet ends. Of a command
+// that had begun, what was seen is taken. The server's direction is whole: it
+// goes on answering what waits. If the hole swallowed a command, its reply comes
+// unasked.
+func (c *Conn) loseRequest(ns int64, why EventFlags) {
+	if c.request.started && c.request.have == headerLen {
+		c.request.p.cut = true
+		c.request.finish(ns)
+		c.requestPacket(&c.request.p, why|FlagRequestGap)
+	}
+	if c.phase != phaseCommand {
+		return
+	}
+	c.request.reset()
+	c.requestLost = true
+	c.pendingFlags |= FlagGapBefore
 }
 
 // settle keeps the part of a packet that is still borrowed. Packets that span
@@ -121,6 +153,8 @@ func (f *framer) settle() {
 // session. It frees all buffers; the connection must not be used afterwards.
 func (c *Conn) Close(reason EndReason) {
 	c.flushHeld()
+	// Nothing has contradicted a command that fits its segments to the byte.
+	c.confirmed = c.confirmed || c.exact
 	switch reason {
 	case EndEvicted, EndTimeout, EndCapture, EndGone:
 		c.finishUnanswered(StatusUnknown, FlagResponseNotCaptured)
