@@ -52,14 +52,11 @@ func (c *Conn) readLogin(p *packet) {
 	c.caps.client, c.caps.clientMariaDB = l.caps, l.mariadbCaps
 	c.caps.agree()
 	if l.ssl {
-		c.session.Visibility = VisibilityTLS
-		c.env.Stats.TLSSessions++
-		c.startSession(StatusNone)
-		c.phase = phaseOpaque
+		c.startTLS()
 		return
 	}
 	if l.caps&clientProtocol41 != 0 {
-		c.collation = l.collation
+		c.collation, c.loginCollation = l.collation, l.collation
 	}
 	c.login = identity{user: string(l.user), db: string(l.db)}
 	if len(l.plugin) > 0 {
@@ -161,6 +158,9 @@ func (c *Conn) readChangeUser(b []byte) {
 	}
 	db := cur.nul()
 	c.login = identity{user: string(user), db: string(db)}
+	if collation := cur.u16(); cur.ok {
+		c.login.collation = collation
+	}
 }
 
 // changeUser applies the server's answer to COM_CHANGE_USER.
@@ -169,6 +169,7 @@ func (c *Conn) changeUser(status Status) {
 	case status == StatusOK || status == StatusNone && c.env.config.Mode == probe.ModeNone:
 		c.user, c.userSource = c.login.user, UserChangeUser
 		c.db, c.dbKnown = c.login.db, true
+		c.collation, c.loginCollation = c.login.collation, c.login.collation
 	case status == StatusError:
 		c.refuseLogin(c.resp.err, c.waiting[0].firstNs, c.login.user, c.login.db, UserChangeUser)
 	default: // whoever it is now
@@ -176,6 +177,3 @@ func (c *Conn) changeUser(status Status) {
 		c.db, c.dbKnown = "", false
 	}
 }
-
-// readOpaque looks at bytes that are not parsed.
-func (c *Conn) readOpaque(*probe.Segment, []byte) {}

@@ -65,8 +65,21 @@ var commandNames = [...]string{
 
 // String is the value of the event's `command` field, as the general log names it.
 func (c Command) String() string {
-	if c == ComStmtBulkExecute {
+	switch {
+	case c == ComStmtBulkExecute:
 		return "Bulk_execute"
+	case c != 0 && name(commandNames[:], int(c)) == "":
+		return "Unknown"
 	}
 	return name(commandNames[:], int(c))
+}
+
+// streams reports that the answer to a command is a stream without end: a
+// replica's events, a clone. Its contents are not read.
+func (c Command) streams() bool {
+	switch c {
+	case ComBinlogDump, ComBinlogDumpGTID, ComTableDump, ComClone, ComSubscribeGroupReplication:
+		return true
+	}
+	return false
 }

@@ -13,6 +13,10 @@ type Config struct {
 	MaxSQLBytes int           // bytes kept of a statement; 64 KiB
 	MaxHeld     int           // bytes that one connection may hold out of order; 1 MiB
 	GapWait     time.Duration // how long a hole may stay open; 1 s
+
+	Params         bool // events carry the bound values of executed statements
+	Statements     int  // prepared statements remembered of one connection; 1,024
+	StatementBytes int  // bytes of their texts, of all connections of the shard; 32 MiB
 }
 
 func (c *Config) setDefaults() {
@@ -25,6 +29,12 @@ func (c *Config) setDefaults() {
 	if c.GapWait == 0 {
 		c.GapWait = time.Second
 	}
+	if c.Statements == 0 {
+		c.Statements = 1024
+	}
+	if c.StatementBytes == 0 {
+		c.StatementBytes = 32 << 20
+	}
 }
 
 // Env is what the connections of one shard have in common. It belongs to one
@@ -36,6 +46,8 @@ type Env struct {
 	emit     func(*Event)
 	event    Event // reused for every emit
 	inflater inflater
+	texts    texts
+	params   params
 	lastID   uint64
 }
 
@@ -60,13 +72,15 @@ const (
 
 // A Conn is one MySQL connection. It is fed by one goroutine.
 type Conn struct {
-	env     *Env
-	client  half
-	server  half
-	request framer
-	reply   framer
-	zip     *zipLayer // nil: no compression
-	phase   phase
+	env         *Env
+	client      half
+	server      half
+	request     framer
+	reply       framer
+	zip         *zipLayer // nil: no compression
+	tls         *tlsHello // nil: no TLS, or its hello is read
+	proxyHeader []byte    // the start of a PROXY header
+	phase       phase
 
 	session      Session
 	started      bool // session_start or login_failed was emitted
@@ -81,22 +95,26 @@ type Conn struct {
 	requestLost  bool       // a command boundary of the client has to be found
 	pendingFlags EventFlags // for the next command
 
-	caps        capabilities
-	user        string
-	userSource  UserSource
-	db          string
-	dbKnown     bool
-	loginOpen   bool     // the end of the login was lost
-	login       identity // what a login or COM_CHANGE_USER asks for, until the server answers
-	collation   uint16
-	mariadb     bool
-	ansiTold    bool // the server reports ANSI_QUOTES in its status flags
-	status      uint16
-	statusSeen  bool
-	unconfirmed bool // user or schema are what the client asked for, the answer was withheld
+	caps           capabilities
+	user           string
+	userSource     UserSource
+	db             string
+	dbKnown        bool
+	loginOpen      bool     // the end of the login was lost
+	login          identity // what a login or COM_CHANGE_USER asks for, until the server answers
+	collation      uint16
+	loginCollation uint16 // what COM_RESET_CONNECTION goes back to
+	mariadb        bool
+	ansiTold       bool // the server reports ANSI_QUOTES in its status flags
+	status         uint16
+	statusSeen     bool
+	unconfirmed    bool // user or schema are what the client asked for, the answer was withheld
 
 	waiting []command // commands whose response is not complete, oldest first
 	resp    response  // of waiting[0]
+
+	statements   map[uint32]*statement
+	lastPrepared uint32
 
 	retired []*buffer // of held segments that were taken in this batch
 
@@ -110,7 +128,8 @@ type Conn struct {
 
 // identity is a user and schema that the server has not confirmed yet.
 type identity struct {
-	user, db string
+	user, db  string
+	collation uint16
 }
 
 // NewConn returns the state of a connection whose first segment is about to be fed.

@@ -48,6 +48,13 @@ func (c *cursor) u32() uint32 {
 	return 0
 }
 
+func (c *cursor) u64() uint64 {
+	if p := c.take(8); p != nil {
+		return binary.LittleEndian.Uint64(p)
+	}
+	return 0
+}
+
 // lenenc reads a length-encoded integer. 0xfb (NULL) and 0xff (ERR) are no
 // integers: they make the cursor fail.
 // https://dev.mysql.com/doc/dev/mysql-server/latest/page_protocol_basic_dt_integers.html
@@ -65,10 +72,7 @@ func (c *cursor) lenenc() uint64 {
 		}
 		return 0
 	case 0xfe:
-		if p := c.take(8); p != nil {
-			return binary.LittleEndian.Uint64(p)
-		}
-		return 0
+		return c.u64()
 	}
 	return uint64(first)
 }

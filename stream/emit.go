@@ -16,6 +16,7 @@ func (c *Conn) finish(status Status, flags EventFlags) {
 		e.Known |= KnownStmtID
 	}
 	e.Lex = c.lexMode()
+	c.fillStatement(e, q)
 	if r.begun && !r.partial || r.sized {
 		e.ResponseBytes = r.bytes
 		e.Known |= KnownResponseBytes
@@ -83,9 +84,13 @@ func (c *Conn) applyResult(q *command, status Status) {
 	case q.charset != charsetKept && status != StatusError || q.charset == charsetUnknown:
 		c.collation = 0
 	}
-	if q.com == ComChangeUser {
+	switch q.com {
+	case ComChangeUser:
 		c.changeUser(status)
+	case ComResetConnection:
+		c.collation = c.loginCollation
 	}
+	c.applyStatement(q, status)
 }
 
 // dropOldest takes the reported command off the queue.
@@ -190,12 +195,16 @@ func (c *Conn) refuseLogin(err errPacket, ns int64, user, db string, source User
 // of MySQL have none.
 func (c *Conn) endSession(reason EndReason) {
 	if !c.started {
-		if c.phase != phaseLogin && c.phase != phaseAuth {
+		switch {
+		case c.tls != nil:
+			c.startOpaque()
+		case c.phase == phaseLogin || c.phase == phaseAuth:
+			c.startSession(StatusAborted)
+			reason = EndNoLogin
+		default:
 			c.env.Stats.Unrecognized++
 			return
 		}
-		c.startSession(StatusAborted)
-		reason = EndNoLogin
 	}
 	switch {
 	case c.refused:

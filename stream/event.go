@@ -201,6 +201,7 @@ type Event struct {
 	SQLTruncated bool
 	Lex          LexMode
 	StmtID       uint32
+	Params       []Param // bound values, where Config.Params asks for them
 
 	Status       Status
 	ErrorCode    uint16

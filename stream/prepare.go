@@ -27,6 +27,7 @@ func (c *Conn) readPrepareOK(p *packet) {
 		return
 	}
 	q.hasStmt = true
+	r.params = int(params)
 	if len(cur.b) == 1 && cur.u8() == 0 && c.caps.optionalMetadata() {
 		c.finish(StatusOK, 0)
 		return

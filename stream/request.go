@@ -16,6 +16,9 @@ type command struct {
 	truncated bool
 	stmtID    uint32
 	hasStmt   bool
+	args      []byte // of COM_STMT_EXECUTE behind the statement id, if values are asked for; owned like sql
+	param     uint16 // of COM_STMT_SEND_LONG_DATA: parameter and bytes
+	longBytes uint64
 	silent    bool // the server sends no response
 	firstNs   int64
 	lastNs    int64
@@ -30,9 +33,15 @@ type command struct {
 
 // settle makes the text the command's own.
 func (q *command) settle() {
-	if q.own == nil && len(q.sql) > 0 {
-		q.own = newBuffer(len(q.sql))
-		q.own.add(q.sql)
+	if q.own != nil || len(q.sql)+len(q.args) == 0 {
+		return
+	}
+	q.own = newBuffer(len(q.sql) + len(q.args)) // a command has one of them
+	q.own.add(q.sql)
+	q.own.add(q.args)
+	if len(q.args) > 0 {
+		q.args = q.own.b
+	} else {
 		q.sql = q.own.b
 	}
 }
@@ -55,10 +64,16 @@ func (c *Conn) readRequest(s *probe.Segment) {
 			c.readOpaque(s, b)
 			return
 		case phaseNew, phaseSync:
+			if n, ok := c.proxyBytes(b); ok {
+				c.env.Stats.ParsedBytes += uint64(n)
+				b = b[n:]
+				continue
+			}
 			if !c.syncRequest(s, b) {
 				c.skip(b, &c.requestBytes)
 				return
 			}
+			continue
 		case phaseCommand:
 			if c.requestLost && !c.resumeRequest(s, b) {
 				c.skip(b, &c.requestBytes)
@@ -195,11 +210,26 @@ func (c *Conn) readArgument(q *command, p *packet) {
 			q.sql, q.sqlBytes = q.sql[:i], i
 		}
 	case ComStmtExecute, ComStmtSendLongData, ComStmtClose, ComStmtReset, ComStmtFetch, ComStmtBulkExecute:
-		cur := newCursor(p.body[1:])
-		q.stmtID = cur.u32()
-		q.hasStmt = cur.ok
+		c.readStatementID(q, p)
 	case ComChangeUser:
 		c.readChangeUser(p.body[1:])
+	}
+}
+
+// readStatementID reads the commands that name a prepared statement.
+// https://dev.mysql.com/doc/dev/mysql-server/latest/page_protocol_command_phase_ps.html
+func (c *Conn) readStatementID(q *command, p *packet) {
+	cur := newCursor(p.body[1:])
+	q.stmtID = cur.u32()
+	q.hasStmt = cur.ok
+	switch q.com {
+	case ComStmtSendLongData: // parameter, data
+		q.param = cur.u16()
+		q.longBytes = uint64(max(0, p.length-7))
+	case ComStmtExecute:
+		if c.env.config.Params {
+			q.args, q.own = cur.b, p.take()
+		}
 	}
 }
 

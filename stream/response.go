@@ -24,6 +24,7 @@ type response struct {
 	seq      byte // sequence id that the next packet must have
 	begun    bool
 	columns  uint16 // of a prepared statement: column definitions still to come
+	params   int    // of a prepared statement
 	left     uint64 // definitions still to come
 	bytes    uint64
 	firstNs  int64
@@ -241,6 +242,9 @@ func (c *Conn) readFirst(p *packet, first byte) {
 	q := &c.waiting[0]
 	switch {
 	case q.com == ComChangeUser && first != 0x00: // authentication goes on
+	case q.com.streams(): // of events without end
+		c.finish(StatusOK, 0)
+		c.phase = phaseOpaque
 	case first == 0x00:
 		c.readOK(p)
 	case first == 0xfe && p.length < 9:
@@ -248,9 +252,6 @@ func (c *Conn) readFirst(p *packet, first byte) {
 		c.readEnd(p)
 	case first == 0xfb:
 		r.state = respInfile
-	case q.com == ComBinlogDump || q.com == ComBinlogDumpGTID || q.com == ComTableDump || q.com == ComClone:
-		c.finish(StatusOK, 0)
-		c.phase = phaseOpaque
 	default:
 		c.beginResultSet(p)
 	}
@@ -392,7 +393,9 @@ func (c *Conn) readError(p *packet) {
 	if e.code == progressCode {
 		return
 	}
-	c.resp.results++
+	if c.resp.state != respColumns && c.resp.state != respColumnsEnd && c.resp.state != respRows {
+		c.resp.results++ // else it ends a result that was counted
+	}
 	c.resp.err, c.resp.failed = e, true
 	c.finish(StatusError, 0)
 }

@@ -60,6 +60,13 @@ func (c *Conn) dropWaiting() {
 // command. If so, both directions go on from here: the response begins where the
 // client's Ack says that its reading had come to.
 func (c *Conn) syncRequest(s *probe.Segment, b []byte) bool {
+	if !c.confirmed && looksLikeTLS(b) { // a session that was encrypted before the capture began
+		c.midStream = true
+		c.session.Visibility = VisibilityTLS
+		c.phase = phaseOpaque
+		c.startOpaque()
+		return true
+	}
 	ok, zipped, isZstd := c.findCommand(s, b)
 	if !ok {
 		return false

@@ -27,6 +27,7 @@ var update = flag.Bool("update", false, "rewrite the expected events in testdata
 //	greeting [V]   the server's greeting of version V, MariaDB 10.11 without one
 //	login USER DB [FLAG…]   the client's login: eof deprecates EOF, track, attrs, ssl, multi, compress
 //	ok [AFFECTED [STATUS]] | err CODE TEXT | eof [STATUS] | cols N | rows N    packets of the server
+//	prepared ID PARAMS COLUMNS | raw c|s FIELD…    the answer to a Prepare; bytes that are no packet
 //	query TEXT | com BYTE [FIELD…]    a command of the client
 func TestScripts(t *testing.T) {
 	files, err := filepath.Glob("testdata/*.txt")
@@ -103,7 +104,7 @@ type talk struct {
 }
 
 func newTalk(emit func(*Event)) *talk {
-	talk := &talk{env: NewEnv(Config{}, emit), clock: 1_700_000_000e9}
+	talk := &talk{env: NewEnv(Config{Params: true}, emit), clock: 1_700_000_000e9}
 	talk.feed = func(s *probe.Segment) {
 		talk.conn.Feed(s)
 		talk.conn.Settle(s.TimeNs)
@@ -224,6 +225,20 @@ func (k *talk) line(line string) error {
 		}
 	case "query":
 		k.send(0, 0, append([]byte{3}, args[0]...), false)
+	case "prepared": // ID PARAMS COLUMNS, with EOFs
+		k.reply([]byte{0, byte(number(0, 1)), 0, 0, 0, byte(number(2, 0)), 0, byte(number(1, 0)), 0, 0, 0, 0})
+		for _, n := range []int{number(1, 0), number(2, 0)} {
+			for range n {
+				k.reply([]byte("\x03def\x00\x00\x00\x01a\x00\x0c\x3f\x00\x0b\x00\x00\x00\x03\x00\x00\x00\x00\x00"))
+			}
+			if n > 0 {
+				k.reply([]byte{0xfe, 0, 0, 2, 0})
+			}
+		}
+	case "raw": // c|s FIELD…: bytes that are no packet
+		body, err := fields(args[1:])
+		k.segment(strings.Index("cs", args[0]), 0, body)
+		return err
 	case "com":
 		body, err := fields(args[1:])
 		k.send(0, 0, append([]byte{byte(number(0, 0))}, body...), false)
@@ -340,6 +355,13 @@ func eventText(e *Event) string {
 			fmt.Fprintf(&b, " %s=%v", f.name, f.value)
 		}
 	}
+	for _, p := range e.Params {
+		if p.Null {
+			b.WriteString(" NULL")
+		} else {
+			fmt.Fprintf(&b, " %q", p.Text)
+		}
+	}
 	if e.Results > 1 {
 		fmt.Fprintf(&b, " results=%d", e.Results)
 	}
@@ -348,7 +370,8 @@ func eventText(e *Event) string {
 	}
 	if e.Kind == KindSessionStart {
 		s := e.Session
-		fmt.Fprintf(&b, " id=%d thread=%d version=%s plugin=%s program=%s visibility=%s compression=%s", s.ID, s.ConnectionID, s.ServerVersion, s.AuthPlugin, s.Program, s.Visibility, s.Compression)
+		fmt.Fprintf(&b, " id=%d thread=%d version=%s plugin=%s program=%s visibility=%s compression=%s tls=%s/%s", s.ID, s.ConnectionID, s.ServerVersion, s.AuthPlugin, s.Program, s.Visibility, s.Compression, s.TLSVersion, s.TLSCipher)
+		fmt.Fprintf(&b, " client=%v proxy=%v", s.Client, s.Proxy)
 	}
 	if e.Kind == KindSessionEnd {
 		fmt.Fprintf(&b, " commands=%d errors=%d reason=%s", e.Commands, e.Errors, e.EndReason)

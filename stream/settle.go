@@ -162,6 +162,7 @@ func (c *Conn) Close(reason EndReason) {
 		c.finishUnanswered(StatusAborted, 0)
 	}
 	c.endSession(reason)
+	c.forgetAll()
 	c.request.reset()
 	c.reply.reset()
 	c.Settle(c.lastNs)

@@ -26,11 +26,15 @@ type Stats struct {
 	Commands        uint64
 	CommandEvents   uint64
 	PendingCommands uint64 // gauge: waiting for their response
-	SessionStarts   uint64
-	SessionEnds     uint64
-	LoginsFailed    uint64
-	TLSSessions     uint64 // of SessionStarts: nothing behind their login can be read
-	Unrecognized    uint64 // connections that ended without anything that looks like MySQL
+
+	Statements        uint64 // gauge: prepared statements whose text is known
+	StatementsEvicted uint64 // texts given up to keep a limit; executions then lack it
+
+	SessionStarts uint64
+	SessionEnds   uint64
+	LoginsFailed  uint64
+	TLSSessions   uint64 // of SessionStarts: nothing behind their login can be read
+	Unrecognized  uint64 // connections that ended without anything that looks like MySQL
 }
 
 // Add adds the counters of o.
@@ -49,6 +53,8 @@ func (s *Stats) Add(o *Stats) {
 	s.Commands += o.Commands
 	s.CommandEvents += o.CommandEvents
 	s.PendingCommands += o.PendingCommands
+	s.Statements += o.Statements
+	s.StatementsEvicted += o.StatementsEvicted
 	s.SessionStarts += o.SessionStarts
 	s.SessionEnds += o.SessionEnds
 	s.LoginsFailed += o.LoginsFailed

@@ -1,0 +1,218 @@
+package stream
+
+import (
+	"bytes"
+	"hash/maphash"
+)
+
+// A statement is a prepared statement of a connection.
+type statement struct {
+	text     *text
+	params   int
+	lex      LexMode
+	types    []byte // two bytes for each parameter, of the last execution that told them
+	longData []longData
+	used     uint64 // the connection's command that used it last
+}
+
+// longData is what COM_STMT_SEND_LONG_DATA sent of a parameter, its bytes not kept.
+type longData struct {
+	param uint16
+	bytes uint64
+}
+
+// A text is the text of prepared statements, one copy for all connections of a
+// shard that prepared the same.
+type text struct {
+	sql       []byte
+	bytes     int // its length on the wire
+	truncated bool
+	hash      uint64
+	refs      int
+}
+
+// texts holds the texts of a shard.
+type texts struct {
+	seed   maphash.Seed
+	byHash map[uint64]*text
+	bytes  int // of all texts
+}
+
+// intern returns the text equal to sql, a copy if there is none yet. It returns
+// nil when that would exceed limit bytes in all.
+func (t *texts) intern(sql []byte, wireBytes, limit int) *text {
+	if t.byHash == nil {
+		t.seed, t.byHash = maphash.MakeSeed(), make(map[uint64]*text)
+	}
+	hash := maphash.Bytes(t.seed, sql)
+	if x := t.byHash[hash]; x != nil && x.bytes == wireBytes && bytes.Equal(x.sql, sql) {
+		x.refs++
+		return x
+	}
+	if t.bytes+len(sql) > limit {
+		return nil
+	}
+	x := &text{sql: bytes.Clone(sql), bytes: wireBytes, truncated: len(sql) < wireBytes, hash: hash, refs: 1}
+	t.bytes += len(sql)
+	if t.byHash[hash] == nil {
+		t.byHash[hash] = x
+	}
+	return x
+}
+
+// release gives up one reference.
+func (t *texts) release(x *text) {
+	if x.refs--; x.refs > 0 {
+		return
+	}
+	t.bytes -= len(x.sql)
+	if t.byHash[x.hash] == x {
+		delete(t.byHash, x.hash)
+	}
+}
+
+// lastStatement is MariaDB's id of the statement that was prepared last.
+// https://mariadb.com/kb/en/com_stmt_execute/
+const lastStatement = 0xffffffff
+
+// prepared remembers the statement that the server has just named. The oldest
+// gives way when the connection has too many.
+func (c *Conn) prepared(id uint32, q *command, params int) {
+	c.forget(id)
+	x := c.env.texts.intern(q.sql, q.sqlBytes, c.env.config.StatementBytes)
+	if x == nil {
+		c.env.Stats.StatementsEvicted++
+		return
+	}
+	if len(c.statements) >= c.env.config.Statements {
+		c.evictStatement()
+	}
+	if c.statements == nil {
+		c.statements = make(map[uint32]*statement)
+	}
+	c.statements[id] = &statement{text: x, params: params, lex: c.lexMode(), used: q.number}
+	c.lastPrepared = id
+	c.env.Stats.Statements++
+}
+
+// evictStatement forgets the statement that was not used for the longest time.
+func (c *Conn) evictStatement() {
+	var oldest uint32
+	var least *statement
+	for id, s := range c.statements {
+		if least == nil || s.used < least.used {
+			oldest, least = id, s
+		}
+	}
+	c.forget(oldest)
+	c.env.Stats.StatementsEvicted++
+}
+
+// forget drops a statement, if there is one with that id.
+func (c *Conn) forget(id uint32) {
+	if s := c.statements[id]; s != nil {
+		c.env.texts.release(s.text)
+		delete(c.statements, id)
+		c.env.Stats.Statements--
+	}
+}
+
+// forgetAll drops all statements: the server has, or the connection is over.
+func (c *Conn) forgetAll() {
+	for id := range c.statements {
+		c.forget(id)
+	}
+	c.statements = nil
+}
+
+// statementOf returns the statement that a command names, nil if it was not seen.
+func (c *Conn) statementOf(q *command) *statement {
+	if !q.hasStmt {
+		return nil
+	}
+	id := q.stmtID
+	if id == lastStatement && c.mariadbOrUnknown() {
+		id = c.lastPrepared
+	}
+	s := c.statements[id]
+	if s != nil {
+		s.used = q.number
+	}
+	return s
+}
+
+func (c *Conn) mariadbOrUnknown() bool { return c.mariadb || c.session.ServerVersion == "" }
+
+// fillStatement gives the event of a command the text of its statement, and its
+// bound values where they are asked for.
+func (c *Conn) fillStatement(e *Event, q *command) {
+	switch q.com {
+	case ComStmtExecute, ComStmtBulkExecute, ComStmtFetch:
+	default:
+		return
+	}
+	s := c.statementOf(q)
+	if s == nil {
+		e.Flags |= FlagNoStatementText
+	} else {
+		e.SQL, e.SQLBytes, e.SQLTruncated = s.text.sql, s.text.bytes, s.text.truncated
+		e.Lex = s.lex
+	}
+	if c.env.config.Params && q.com == ComStmtExecute {
+		c.fillParams(e, q, s)
+	}
+	if c.env.config.Params && q.com == ComStmtBulkExecute {
+		e.Flags |= FlagParamsCut
+	}
+}
+
+// applyStatement changes the statements as the server did.
+func (c *Conn) applyStatement(q *command, status Status) {
+	switch q.com {
+	case ComStmtPrepare:
+		if status == StatusOK {
+			c.prepared(q.stmtID, q, c.resp.params)
+		}
+	case ComStmtClose:
+		c.forget(q.stmtID)
+	case ComStmtSendLongData:
+		if s := c.statementOf(q); s != nil {
+			s.addLongData(q.param, q.longBytes)
+		}
+	case ComStmtExecute, ComStmtReset:
+		if s := c.statementOf(q); s != nil {
+			s.longData = s.longData[:0]
+		}
+	case ComChangeUser, ComResetConnection:
+		if status != StatusError {
+			c.forgetAll()
+		}
+	}
+}
+
+// maxLongParams bounds the parameters whose long data is counted.
+const maxLongParams = 64
+
+func (s *statement) addLongData(param uint16, n uint64) {
+	for i := range s.longData {
+		if s.longData[i].param == param {
+			s.longData[i].bytes += n
+			return
+		}
+	}
+	if len(s.longData) < maxLongParams {
+		s.longData = append(s.longData, longData{param, n})
+	}
+}
+
+// long returns how much long data a parameter has, and whether it has any.
+func (s *statement) long(param int) (uint64, bool) {
+	if s != nil {
+		for _, l := range s.longData {
+			if int(l.param) == param {
+				return l.bytes, true
+			}
+		}
+	}
+	return 0, false
+}

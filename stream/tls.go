@@ -1,0 +1,104 @@
+package stream
+
+import (
+	"crypto/tls"
+	"encoding/binary"
+
+	"sqlwitness/probe"
+)
+
+// maxHello bounds the bytes that are kept of a ServerHello.
+const maxHello = 1 << 10
+
+// tlsHello collects the start of the server's TLS stream: its ServerHello says
+// which version and cipher were chosen. The rest of the session is opaque.
+type tlsHello struct {
+	buf []byte
+}
+
+// startTLS begins an opaque session behind an SSLRequest. Its session_start waits
+// for the ServerHello.
+func (c *Conn) startTLS() {
+	c.session.Visibility = VisibilityTLS
+	c.tls = &tlsHello{}
+	c.phase = phaseOpaque
+}
+
+// readOpaque looks for the ServerHello in bytes that are not parsed otherwise.
+func (c *Conn) readOpaque(s *probe.Segment, b []byte) {
+	if c.tls == nil || s.FromClient {
+		return
+	}
+	c.tls.buf = append(c.tls.buf, b[:min(len(b), maxHello-len(c.tls.buf))]...)
+	version, cipher, more := readServerHello(c.tls.buf)
+	if more && len(c.tls.buf) < maxHello {
+		return
+	}
+	c.session.TLSVersion, c.session.TLSCipher = version, cipher
+	c.startOpaque()
+}
+
+// startOpaque reports the session of a connection whose contents cannot be read.
+func (c *Conn) startOpaque() {
+	c.tls = nil
+	if !c.started {
+		c.env.Stats.TLSSessions++
+	}
+	c.startSession(StatusNone)
+}
+
+// looksLikeTLS reports whether a segment begins with a TLS record: type,
+// version 3.0 to 3.4, a length within bounds (RFC 8446 section 5.1).
+func looksLikeTLS(b []byte) bool {
+	return len(b) >= 5 && 20 <= b[0] && b[0] <= 23 && b[1] == 3 && b[2] <= 4 && int(b[3])<<8|int(b[4]) <= 1<<14+256 && (b[3] != 0 || b[4] != 0)
+}
+
+// readServerHello reads the version and cipher out of the first handshake record
+// of a server. More is true while the record is not complete.
+//
+//	1  record type 22    2  version    2  length
+//	1  handshake type 2  3  length
+//	2  version    32 random    n session id, length byte
+//	2  cipher suite    1 compression
+//	n  extensions, two length bytes; 43 (supported_versions) tells TLS 1.3
+//
+// RFC 5246 section 7.4.1.3, RFC 8446 section 4.1.3.
+func readServerHello(b []byte) (version, cipher string, more bool) {
+	if len(b) < 5 {
+		return "", "", true
+	}
+	if b[0] != 22 || !looksLikeTLS(b) {
+		return "", "", false
+	}
+	n := int(b[3])<<8 | int(b[4])
+	record := b[5:min(len(b), 5+n)]
+	c := newCursor(record)
+	if c.u8() != 2 && len(record) > 0 {
+		return "", "", false
+	}
+	c.skip(3)
+	v := bigEndian16(&c)
+	c.skip(32)
+	c.skip(int(c.u8()))
+	suite := bigEndian16(&c)
+	c.skip(1)
+	if !c.ok {
+		return "", "", len(record) < n
+	}
+	c.skip(2)
+	for len(c.b) > 0 {
+		kind, size := bigEndian16(&c), bigEndian16(&c)
+		data := c.take(int(size))
+		if kind == 43 && len(data) == 2 {
+			v = binary.BigEndian.Uint16(data)
+		}
+	}
+	return tls.VersionName(v), tls.CipherSuiteName(suite), false
+}
+
+func bigEndian16(c *cursor) uint16 {
+	if p := c.take(2); p != nil {
+		return binary.BigEndian.Uint16(p)
+	}
+	return 0
+}
