@@ -72,18 +72,24 @@ func readServerHello(b []byte) (version, cipher string, more bool) {
 	}
 	n := int(b[3])<<8 | int(b[4])
 	record := b[5:min(len(b), 5+n)]
-	c := newCursor(record)
-	if c.u8() != 2 && len(record) > 0 {
+	if len(record) < 4 {
+		return "", "", len(record) < n
+	}
+	hello := 4 + int(record[1])<<16 + int(record[2])<<8 + int(record[3])
+	if record[0] != 2 {
 		return "", "", false
 	}
-	c.skip(3)
+	if len(record) < min(n, hello) {
+		return "", "", true
+	}
+	c := newCursor(record[4:min(len(record), hello)])
 	v := bigEndian16(&c)
 	c.skip(32)
 	c.skip(int(c.u8()))
 	suite := bigEndian16(&c)
 	c.skip(1)
 	if !c.ok {
-		return "", "", len(record) < n
+		return "", "", false
 	}
 	c.skip(2)
 	for len(c.b) > 0 {
