@@ -23,7 +23,12 @@ func record(t *testing.T, file string) [][]probe.Segment {
 	if err != nil {
 		t.Fatal(err)
 	}
-	script, _, _ := strings.Cut(string(text), "---\n")
+	return recordScript(t, string(text))
+}
+
+func recordScript(t testing.TB, text string) [][]probe.Segment {
+	t.Helper()
+	script, _, _ := strings.Cut(text, "---\n")
 	talk := newTalk(func(*Event) {})
 	var conns [][]probe.Segment
 	var conn *Conn

@@ -21,17 +21,19 @@ func (q *command) readEffects() {
 		return
 	}
 	for i := 0; len(rest) > 0; {
+		next := nextStatement(rest)
+		one := rest[:len(rest)-len(next)]
 		switch rest[0] | 0x20 {
 		case 'u':
-			if hasUse(rest) && len(q.schemas) < maxSchemaChanges {
-				if name, ok := useArgument(rest[3:]); ok {
+			if hasUse(one) && len(q.schemas) < maxSchemaChanges {
+				if name, ok := useArgument(one[3:]); ok {
 					q.schemas = append(q.schemas, schemaChange{i, name})
 				}
 			}
 		case 's', '/':
-			change, collation := readCharset(rest)
-			if i > 0 && change == charsetNamed {
-				change = charsetUnknown
+			change, collation := readCharset(one)
+			if change == charsetNamed && (i > 0 || len(skipBlank(next)) > 0) {
+				change = charsetUnknown // it holds for some of the text
 			}
 			if change > q.charset {
 				q.charset, q.collation = change, collation
@@ -40,7 +42,7 @@ func (q *command) readEffects() {
 		if rest[0] != ';' {
 			i++
 		}
-		rest = skipBlank(nextStatement(rest))
+		rest = skipBlank(next)
 	}
 }
 
