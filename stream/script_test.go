@@ -98,7 +98,6 @@ type talk struct {
 	clock  int64
 	seq    [2]uint32 // next sequence number of client and server
 	packet byte      // sequence id of the last packet
-	column int
 	last   *probe.Segment // not yet fed: more packets may join it
 	feed   func(*probe.Segment)
 }

@@ -14,14 +14,14 @@ func parseFlags(name string, args []string, c *config, stderr io.Writer) ([]stri
 	// The file comes first, wherever its flag stands.
 	path := ""
 	scan := flagSet(name, &config{}, &path, io.Discard)
-	rest, err := parseAnywhere(scan, args)
-	if err == nil && path != "" {
+	if _, err := parseAnywhere(scan, args); err == nil && path != "" {
 		if err := c.load(path); err != nil {
 			return nil, err
 		}
 	}
 	fs := flagSet(name, c, &path, stderr)
-	if rest, err = parseAnywhere(fs, args); err != nil {
+	rest, err := parseAnywhere(fs, args)
+	if err != nil {
 		if err == flag.ErrHelp {
 			return nil, err
 		}

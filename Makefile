@@ -1,0 +1,49 @@
+# sqlwitness. `make help` lists what there is.
+
+GO          ?= go
+BIN         := bin/sqlwitness
+STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
+FUZZTIME    ?= 15s
+TESTTIMEOUT ?= 5m
+
+.PHONY: help build test lint demo fuzz bench clean
+
+help: ## this list
+	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 12
+
+build: ## one static binary, bin/sqlwitness
+	CGO_ENABLED=0 $(GO) build -trimpath -o $(BIN) ./cmd/sqlwitness
+
+# The rooms run under the race detector; bench runs the release's binary against
+# a real server, whose clock the detector would only disturb. As root, tests
+# install the Debian packages they need.
+test: ## vet and all tests; as root also the privileged ones
+	$(GO) vet ./...
+	@failed=0; set -x; \
+	$(GO) test -timeout $(TESTTIMEOUT) $(if $(shell command -v gcc),-race) $$($(GO) list ./... | grep -v /bench) || failed=1; \
+	$(GO) test -timeout $(TESTTIMEOUT) -p 1 ./bench/... || failed=1; \
+	exit $$failed
+
+lint: ## gofmt, vet, staticcheck; the build for systems without live capture
+	@unformatted=$$(gofmt -l .); test -z "$$unformatted" || { echo "gofmt would change:"; echo "$$unformatted"; exit 1; }
+	$(GO) vet ./...
+	GOOS=darwin GOARCH=arm64 $(GO) vet ./...
+	@if $(GO) run $(STATICCHECK) -version >/dev/null 2>&1; then $(GO) run $(STATICCHECK) ./...; \
+	else echo "lint: staticcheck skipped, the module proxy is out of reach"; fi
+
+demo: build ## watch it work, in under a minute
+	@$(GO) run ./bench/cmd/demo -binary $(BIN)
+
+fuzz: ## every fuzz target for FUZZTIME (15s)
+	@for pkg in $$($(GO) list ./...); do \
+	  for target in $$($(GO) test -list '^Fuzz' $$pkg | grep '^Fuzz'); do \
+	    echo "$$pkg $$target"; $(GO) test -run '^$$' -fuzz "^$$target$$" -fuzztime $(FUZZTIME) $$pkg || exit 1; \
+	  done; \
+	done
+
+bench: build ## benchmarks of the rooms, then loss and CPU on this machine
+	$(GO) test -run '^$$' -bench . -benchtime 300ms ./...
+	$(GO) run ./bench/cmd/losscheck -binary $(BIN)
+
+clean: ## remove what the above made
+	rm -rf bin

@@ -1,0 +1,10 @@
+// Package bench holds what measures and judges the whole program from outside:
+// the truth tests beside this file run the built sqlwitness against a private
+// MariaDB and real clients, and compare its events with what the server's own
+// logs and the clients say happened.
+//
+//	mariadb    a server of one's own           netns   where packets travel
+//	load       clients that send statements    truth   what the server did; the comparison
+//	agent      sqlwitness as a process         losscheck   numbered statements, counted
+//	cmd/demo   the five-minute tour            cmd/losscheck   loss and CPU on this machine
+package bench
