@@ -1,0 +1,281 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"errors"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+const demo = "../../bench/testdata/demo.pcap"
+
+// TestMain makes the test binary the program itself, when it is asked to be.
+func TestMain(m *testing.M) {
+	if os.Getenv("SQLWITNESS_TEST_MAIN") != "" {
+		main()
+	}
+	os.Exit(m.Run())
+}
+
+// command is the program with arguments, in a process of its own.
+func command(args ...string) *exec.Cmd {
+	cmd := exec.Command(os.Args[0], args...)
+	cmd.Env = append(os.Environ(), "SQLWITNESS_TEST_MAIN=1")
+	return cmd
+}
+
+// call runs the program to its end.
+func call(t *testing.T, args ...string) (stdout, stderr string, code int) {
+	t.Helper()
+	var out, errs bytes.Buffer
+	cmd := command(args...)
+	cmd.Stdout, cmd.Stderr = &out, &errs
+	err := cmd.Run()
+	var exit *exec.ExitError
+	if err != nil && !errors.As(err, &exit) {
+		t.Fatal(err)
+	}
+	return out.String(), errs.String(), cmd.ProcessState.ExitCode()
+}
+
+func write(t *testing.T, name string, data []byte) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), name)
+	if err := os.WriteFile(path, data, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// problems are the lines of standard error that say what went wrong.
+func problems(stderr string) []string {
+	var lines []string
+	for _, line := range strings.Split(stderr, "\n") {
+		if strings.HasPrefix(line, "sqlwitness: ") {
+			lines = append(lines, line)
+		}
+	}
+	return lines
+}
+
+// TestRefusals: what is wrong with a call is said in one line that names the
+// thing and what is allowed, and the exit code tells usage from failure.
+func TestRefusals(t *testing.T) {
+	text := write(t, "notes.txt", []byte("these are notes, no packets\n"))
+	empty := write(t, "empty.pcap", nil)
+	badKey := write(t, "key.yaml", []byte("capture:\n  prots: [3306]\n"))
+	badValue := write(t, "value.yaml", []byte("capture: {tick: 5 parsecs}\n"))
+	badYAML := write(t, "syntax.yaml", []byte("capture: [\n"))
+	badSink := write(t, "sink.yaml", []byte("sinks: [{type: kafka}]\n"))
+	for _, c := range []struct {
+		args string
+		code int
+		want []string // in the one line
+	}{
+		{"", 2, nil},
+		{"runn", 2, []string{"runn", "read"}},
+		{"read", 2, []string{"which file"}},
+		{"read --nonsense x", 2, []string{"nonsense"}},
+		{"read /no/such/file.pcap", 1, []string{"/no/such/file.pcap", "no such file"}},
+		{"read " + text, 1, []string{text, "pcap"}},
+		{"read " + empty, 1, []string{empty, "empty"}},
+		{"read --port 0 " + demo, 2, []string{"port", "0", "65535"}},
+		{"read --port x " + demo, 2, []string{"port", "x"}},
+		{"read --output xml " + demo, 2, []string{"output", "xml", "json"}},
+		{"read --mask maybe " + demo, 2, []string{"mask", "maybe", "off"}},
+		{"read --shards 0 " + demo, 2, []string{"shards", "0", "64"}},
+		{"read --file /no/such/dir/x " + demo, 1, []string{"/no/such/dir/x"}},
+		{"read -c /no/such.yaml " + demo, 1, []string{"/no/such.yaml"}},
+		{"config check -c " + badKey, 2, []string{"line 2", "capture.prots", "ports"}},
+		{"config check -c " + badValue, 2, []string{"line 1", "parsecs"}},
+		{"config check -c " + badYAML, 1, []string{badYAML, "line"}},
+		{"config check -c " + badSink, 2, []string{"sinks.type", "kafka", "stdout"}},
+		{"run file.pcap", 2, []string{"file.pcap", "sqlwitness read"}},
+		{"run --interface nosuch0", 1, []string{"nosuch0", "lo"}},
+		{"run --responses some", 2, []string{"responses", "some", "none"}},
+		{"run --ring-mib 1", 1, []string{"ring_mib", "131072"}},
+		{"run --ring-blocks 4", 1, []string{"block", "2s"}},
+	} {
+		t.Run(c.args, func(t *testing.T) {
+			stdout, stderr, code := call(t, strings.Fields(c.args)...)
+			if code != c.code || stdout != "" {
+				t.Errorf("exit code %d, want %d; output %q", code, c.code, stdout)
+			}
+			lines := problems(stderr)
+			if c.want != nil && len(lines) != 1 || strings.Contains(stderr, "panic") || strings.Contains(stderr, "goroutine ") {
+				t.Fatalf("want one line, got:\n%s", stderr)
+			}
+			for _, want := range c.want {
+				if !strings.Contains(lines[0], want) {
+					t.Errorf("%q does not say %q", lines[0], want)
+				}
+			}
+		})
+	}
+}
+
+// TestNoPrivilege: without CAP_NET_RAW the remedy is named.
+func TestNoPrivilege(t *testing.T) {
+	if os.Getuid() != 0 {
+		t.Skip("needs root, to run without it")
+	}
+	dir := t.TempDir()
+	if err := os.Chmod(dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	self, err := os.ReadFile(os.Args[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	parent := filepath.Dir(dir)
+	os.Chmod(parent, 0o755)
+	path := filepath.Join(dir, "sqlwitness")
+	if err := os.WriteFile(path, self, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command(path, "run")
+	cmd.Dir = "/"
+	cmd.Env = []string{"SQLWITNESS_TEST_MAIN=1"}
+	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 65534, Gid: 65534}}
+	out, err := cmd.CombinedOutput()
+	if cmd.ProcessState == nil {
+		t.Fatal(err)
+	}
+	lines := problems(string(out))
+	if cmd.ProcessState.ExitCode() != 1 || len(lines) != 1 || !strings.Contains(lines[0], "CAP_NET_RAW") {
+		t.Errorf("exit code %d:\n%s", cmd.ProcessState.ExitCode(), out)
+	}
+}
+
+// events counts the lines of JSON that are events.
+func events(t *testing.T, r io.Reader) (n int) {
+	t.Helper()
+	lines := bufio.NewScanner(r)
+	lines.Buffer(nil, 1<<20)
+	for lines.Scan() {
+		var e struct{ Type string }
+		if err := json.Unmarshal(lines.Bytes(), &e); err != nil || e.Type == "" {
+			t.Fatalf("no event: %q: %v", lines.Text(), err)
+		}
+		n++
+	}
+	return n
+}
+
+// TestCutFile: a capture that ends in the middle of a packet is read to there,
+// with several shards as well.
+func TestCutFile(t *testing.T) {
+	whole, err := os.ReadFile(demo)
+	if err != nil {
+		t.Fatal(err)
+	}
+	port := demoPort(t)
+	all, _, code := call(t, "read", "--port", port, demo)
+	n := events(t, strings.NewReader(all))
+	if code != 0 || n < 20 {
+		t.Fatalf("the whole file: exit code %d, %d events", code, n)
+	}
+	cut := write(t, "cut.pcap", whole[:len(whole)/2])
+	for _, shards := range []string{"1", "3"} {
+		stdout, stderr, code := call(t, "read", "--port", port, "--shards", shards, cut)
+		lines := problems(stderr)
+		if code != 1 || len(lines) != 1 || !strings.Contains(lines[0], cut) || !strings.Contains(lines[0], "packet") {
+			t.Errorf("exit code %d:\n%s", code, stderr)
+		}
+		if got := events(t, strings.NewReader(stdout)); got < n/4 || got >= n {
+			t.Errorf("%d events before the cut, of %d in all", got, n)
+		}
+		if !strings.Contains(stderr, "ledger") {
+			t.Errorf("no ledger:\n%s", stderr)
+		}
+	}
+}
+
+// demoPort is the port of the server in the demo's capture, which a read on
+// another port finds.
+func demoPort(t *testing.T) string {
+	t.Helper()
+	_, stderr, code := call(t, "read", "--port", "1", demo)
+	_, after, ok := strings.Cut(stderr, "--port ")
+	if code != 0 || !ok {
+		t.Fatalf("read on a wrong port gives no hint: %d\n%s", code, stderr)
+	}
+	port, _, _ := strings.Cut(after, "\"")
+	return port
+}
+
+// TestClosedPipe: whoever reads may leave; what they read was whole lines.
+func TestClosedPipe(t *testing.T) {
+	var big []byte
+	for range 40 { // more than a pipe holds
+		big = append(big, demo+" "...)
+	}
+	args := append([]string{"read", "--port", demoPort(t)}, strings.Fields(string(big))...)
+	cmd := command(args...)
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var errs bytes.Buffer
+	cmd.Stderr = &errs
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	line, err := bufio.NewReader(out).ReadString('\n')
+	if err != nil || !json.Valid([]byte(line)) {
+		t.Errorf("first line %q: %v", line, err)
+	}
+	out.Close()
+	cmd.Wait()
+	lines := problems(errs.String())
+	if code := cmd.ProcessState.ExitCode(); code != 1 || len(lines) != 1 || !strings.Contains(lines[0], "pipe") || strings.Contains(errs.String(), "panic") {
+		t.Errorf("exit code %d:\n%s", code, errs.String())
+	}
+}
+
+// TestSlowPipe: read waits for a slow reader and loses nothing.
+func TestSlowPipe(t *testing.T) {
+	port := demoPort(t)
+	all, _, _ := call(t, "read", "--port", port, demo)
+	cmd := command("read", "--port", port, demo)
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	var got bytes.Buffer
+	for {
+		if _, err := io.CopyN(&got, out, 1<<10); err != nil {
+			break
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	if err := cmd.Wait(); err != nil {
+		t.Error(err)
+	}
+	if want := events(t, strings.NewReader(all)); events(t, &got) != want {
+		t.Errorf("not the %d events of a fast reader", want)
+	}
+}
+
+// TestConfigPrint: what is printed is a configuration with the same meaning.
+func TestConfigPrint(t *testing.T) {
+	printed, _, code := call(t, "config", "print", "--port", "3307,3308", "--mask", "off", "--tick", "20ms")
+	if code != 0 || !strings.Contains(printed, "tick: 20ms") || !strings.Contains(printed, "# ") {
+		t.Fatalf("exit code %d:\n%s", code, printed)
+	}
+	again, stderr, code := call(t, "config", "print", "-c", write(t, "again.yaml", []byte(printed)))
+	if code != 0 || again != printed {
+		t.Errorf("exit code %d, read back:\n%s%s\nwant:\n%s", code, stderr, again, printed)
+	}
+}
