@@ -1,0 +1,148 @@
+package sender
+
+import (
+	"hash/fnv"
+	"strconv"
+
+	"sqlwitness/stream"
+)
+
+// A Lane turns the events of one shard into lines. It belongs to one goroutine.
+type Lane struct {
+	s     *Sender
+	index int
+	seq   uint64 // of the event given last; the first is 1
+	chunk *chunk
+	tally Stats // since the last hand-over
+
+	masker Masker
+	clock  clock
+	prefix string // of the `session` field: hash of agent and boot, lane
+	facts  facts
+}
+
+// facts is what Put has found out about the event at hand, in buffers that are
+// used again for the next.
+type facts struct {
+	hasSQL   bool // the command has a text
+	lexed    bool // the text is SQL: masker.best describes it
+	sql      []byte
+	sqlCut   bool // sql is not all of the text
+	errText  []byte
+	invalid  bool // some text was not valid UTF-8
+	limits   limits
+	accounts []byte // scratch of one name
+}
+
+// limits bound the parts of a line.
+type limits struct {
+	sql, errText int
+	attrs, lists bool
+	text         int // of every other string
+}
+
+func newLane(s *Sender, index int) *Lane {
+	h := fnv.New64a()
+	h.Write([]byte(s.cfg.Agent))
+	h.Write([]byte{0})
+	h.Write([]byte(s.cfg.Boot))
+	prefix := strconv.FormatUint(h.Sum64(), 36) + "-" + strconv.FormatInt(int64(index), 36) + "-"
+	return &Lane{s: s, index: index, prefix: prefix, chunk: getChunk()}
+}
+
+// Put masks and encodes e and appends it to the lane's chunk. It does not keep e
+// and blocks only with Config.Wait. Every event gets a seq, whether or not it is
+// delivered later.
+func (l *Lane) Put(e *stream.Event) {
+	l.seq++
+	l.tally.countKind(e.Kind)
+	if l.s.queue.broken.Load() {
+		l.tally.Failed++
+		return
+	}
+	l.examine(e)
+	if l.s.cfg.Format == FormatText {
+		l.chunk.b = l.appendText(l.chunk.b, e)
+	} else {
+		l.chunk.b = l.appendBounded(l.chunk.b, e)
+	}
+	l.chunk.events++
+	if len(l.chunk.b) >= chunkBytes-chunkBytes/8 {
+		l.Flush()
+	}
+}
+
+// Flush hands the chunk to the queue. Its owner calls it once per tick, and
+// before it stops.
+func (l *Lane) Flush() {
+	if l.chunk.events > 0 || l.tally.Put > 0 {
+		l.chunk = l.s.queue.push(l.chunk, &l.tally, l.s.cfg.Wait)
+	}
+}
+
+// isStatement tells whether the text of the command is SQL.
+func isStatement(c stream.Command) bool {
+	switch c {
+	case stream.ComQuery, stream.ComStmtPrepare, stream.ComStmtExecute, stream.ComStmtBulkExecute:
+		return true
+	}
+	return false
+}
+
+// isName tells whether the text of the command is the name of a schema or table.
+func isName(c stream.Command) bool {
+	switch c {
+	case stream.ComInitDB, stream.ComFieldList, stream.ComCreateDB, stream.ComDropDB:
+		return true
+	}
+	return false
+}
+
+// examine masks the texts of e into l.facts.
+func (l *Lane) examine(e *stream.Event) {
+	f := &l.facts
+	f.sql, f.errText = f.sql[:0], f.errText[:0]
+	f.hasSQL, f.lexed, f.sqlCut, f.invalid = false, false, false, false
+	f.limits = limits{sql: l.s.cfg.MaxEventSQLBytes, errText: maxErrorBytes, attrs: true, lists: true, text: maxTextBytes}
+	secret := false
+	switch {
+	case e.Kind != stream.KindCommand:
+	case isStatement(e.Command):
+		f.hasSQL = len(e.SQL) > 0 || e.SQLBytes > 0 || e.Command != stream.ComStmtExecute && e.Flags&stream.FlagNoStatementText == 0
+		if f.hasSQL {
+			secret = l.mask(e)
+		}
+	case len(e.SQL) > 0 || e.SQLBytes > 0:
+		f.hasSQL, f.sqlCut = true, e.SQLTruncated
+		if isName(e.Command) {
+			f.sql = append(f.sql, e.SQL...)
+		} else {
+			f.sql = append(f.sql, '?')
+		}
+	}
+	switch {
+	case len(e.ErrorText) == 0:
+	case l.s.cfg.Mask || secret || speaksOfSecrets(e.ErrorText):
+		f.errText = appendErrorText(f.errText, e.ErrorCode, e.SQLState, e.ErrorText, f.sql)
+	default:
+		f.errText = append(f.errText, e.ErrorText...)
+	}
+}
+
+// mask masks the statement of e and tells whether it handles credentials.
+func (l *Lane) mask(e *stream.Event) (secret bool) {
+	f := &l.facts
+	f.lexed = true
+	limit := l.s.cfg.MaxEventSQLBytes
+	f.sql = l.masker.Mask(f.sql, e.SQL, e.Lex, Options{
+		SecretsOnly: !l.s.cfg.Mask,
+		Multi:       e.Command == stream.ComQuery && e.Session.MultiStmts != stream.No,
+		Truncated:   e.SQLTruncated,
+		Limit:       limit + 1,
+	})
+	f.sqlCut = e.SQLTruncated || len(f.sql) > limit
+	if f.sqlCut {
+		f.sql = trimPartial(f.sql[:min(len(f.sql), limit)])
+	}
+	return l.masker.best.secret
+}

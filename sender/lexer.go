@@ -1,0 +1,310 @@
+package sender
+
+// A class is what a byte begins where a token may begin.
+type class uint8
+
+const (
+	classPunct class = iota
+	classSpace
+	classWord // letters, '_', '$' and the bytes above 0x7f
+	classDigit
+	classQuote
+	classDouble
+	classBacktick
+	classHash
+	classDash
+	classSlash
+	classDot
+	classAt
+	classSemicolon
+	classStar
+	classControl // control bytes that are not white space
+)
+
+// A classTable classifies bytes for a group of character sets.
+type classTable struct {
+	class [256]class
+	name  [256]bool // may go on an unquoted name
+}
+
+var (
+	unicodeClasses = buildClasses(false)
+	otherClasses   = buildClasses(true)
+)
+
+func buildClasses(nbspIsSpace bool) *classTable {
+	var t classTable
+	for i := range t.class {
+		c := byte(i)
+		switch {
+		case '0' <= c && c <= '9':
+			t.class[c], t.name[c] = classDigit, true
+		case 'a' <= c && c <= 'z', 'A' <= c && c <= 'Z', c == '_', c == '$', c >= 0x80:
+			t.class[c], t.name[c] = classWord, true
+		case c == ' ', '\t' <= c && c <= '\r':
+			t.class[c] = classSpace
+		case c < ' ', c == 0x7f:
+			t.class[c] = classControl
+		}
+	}
+	if nbspIsSpace {
+		t.class[0xa0], t.name[0xa0] = classSpace, false
+	}
+	for c, k := range map[byte]class{'\'': classQuote, '"': classDouble, '`': classBacktick, '#': classHash,
+		'-': classDash, '/': classSlash, '.': classDot, '@': classAt, ';': classSemicolon, '*': classStar} {
+		t.class[c] = k
+	}
+	return &t
+}
+
+// A spanKind says why a span is to be masked.
+type spanKind uint8
+
+const (
+	spanText   spanKind = iota // strings, hex and bit literals, comments, and what could not be read
+	spanNumber                 // a number: masked only with masking on
+	spanAlways                 // speaks of secrets: masked in every statement
+)
+
+// A span is a half-open range [start, end) of the text that is to be masked.
+type span struct {
+	start, end int32
+	kind       spanKind
+}
+
+// A commentKind is a kind of comment whose inside is SQL.
+type commentKind uint8
+
+const (
+	commentNone       commentKind = iota
+	commentExecutable             // /*! */
+	commentOther                  // MariaDB's /*M! */ and hints: some servers skip them
+)
+
+// A lexer goes over a text once, under one reading, the way MySQL's and
+// MariaDB's lexers do (sql/sql_lex.cc, lex_one_token, get_text, consume_comment).
+// It is a total function: where the server would stop with an error, or where two
+// servers disagree, it masks from there to the end.
+//
+// Spans are in the order of the text and do not overlap.
+type lexer struct {
+	sql   []byte
+	spans []span
+	st    statement
+
+	table       *classTable
+	reading     reading
+	secretsOnly bool // masking is off
+	multi       bool // `;` separates statements
+	truncated   bool // the text goes on behind its end
+	inside      commentKind
+	nested      bool // inside the text of a PREPARE
+	noStatement bool // which holds something that is no statement
+
+	found      int // non-empty statements
+	commands   []sqlCommand
+	accounts   []account
+	firstSpan  int // of the current statement
+	loose      bool
+	anySecrets bool
+}
+
+// maxListed bounds the lists of statements and accounts of one text.
+const maxListed = 32
+
+// run lexes sql under r. Everything it found is valid until the next run.
+func (x *lexer) run(sql []byte, r reading) {
+	x.sql, x.reading = sql, r
+	x.table = unicodeClasses
+	if r.charset == charsetOther {
+		x.table = otherClasses
+	}
+	x.loose = r.unsure && firstHigh(sql) < len(sql)
+	x.spans, x.commands, x.accounts = x.spans[:0], x.commands[:0], x.accounts[:0]
+	x.found, x.firstSpan, x.inside, x.nested, x.anySecrets = 0, 0, commentNone, false, false
+	x.st = newStatement()
+	x.scan(sql, 0)
+	x.endStatement()
+}
+
+// scan lexes s[i:]; s is a prefix of x.sql.
+func (x *lexer) scan(s []byte, i int) {
+	for i < len(s) {
+		switch c := s[i]; x.table.class[c] {
+		case classSpace:
+			i++
+		case classWord:
+			i = x.word(s, i)
+		case classDigit:
+			i = x.number(s, i)
+		case classQuote:
+			i = x.text(s, i, i)
+		case classDouble:
+			if x.reading.ansiQuotes {
+				i = x.quotedName(s, i)
+			} else {
+				i = x.text(s, i, i)
+			}
+		case classBacktick:
+			i = x.quotedName(s, i)
+		case classHash:
+			i = x.lineComment(s, i+1)
+		case classDash:
+			i = x.dash(s, i)
+		case classSlash:
+			i = x.slash(s, i)
+		case classDot:
+			if i+1 < len(s) && isDigit(s[i+1]) {
+				i = x.fraction(s, i, i)
+			} else {
+				i++
+			}
+		case classAt:
+			i = x.at(s, i)
+		case classSemicolon:
+			x.semicolon()
+			i++
+		case classControl:
+			j := i + 1
+			for j < len(s) && x.table.class[s[j]] == classControl {
+				j++
+			}
+			x.mask(i, j, spanText)
+			i = j
+		case classStar:
+			i++
+			if x.inside != commentNone && i < len(s) && s[i] == '/' {
+				x.inside = commentNone
+				i++
+			}
+		default:
+			if x.st.watch {
+				x.st.seen = x.st.seen || c != '(' && c != ')'
+				x.punct(c)
+			}
+			i++
+		}
+	}
+}
+
+// mask adds [start, end) to the spans.
+func (x *lexer) mask(start, end int, k spanKind) {
+	if start >= end {
+		return
+	}
+	if x.secretsOnly && k == spanText && speaksOfSecrets(x.sql[start:end]) {
+		k = spanAlways
+	}
+	x.spans = append(x.spans, span{int32(start), int32(end), k})
+}
+
+// giveUp masks everything from start to the end of s.
+func (x *lexer) giveUp(s []byte, start int) int {
+	x.mask(start, len(s), spanText)
+	return len(s)
+}
+
+// word lexes what begins with a letter: a name, a keyword, or the prefix of a
+// literal.
+func (x *lexer) word(s []byte, i int) int {
+	j := x.nameEnd(s, i)
+	if j < len(s) && s[j] == '\'' && j == i+1 {
+		if c := lower(s[i]); c == 'x' || c == 'b' {
+			return x.text(s, i, j)
+		}
+	}
+	if s[i] == '$' && dollarTag(s[i:j]) {
+		return x.giveUp(s, i) // a dollar-quoted string since MySQL 9, a name before
+	}
+	if x.loose {
+		if k := digitBehindHigh(s[i:j]); k >= 0 {
+			return x.doubtful(s, i+k, j)
+		}
+	}
+	if j == len(s) && x.truncated && (s[i] == '_' || j == i+1) {
+		x.mask(i, j, spanText) // perhaps the introducer of a literal that was cut off
+		return j
+	}
+	if x.st.watch {
+		if k := x.name(s, i, j); k != j {
+			return k
+		}
+	}
+	return x.qualified(s, j)
+}
+
+// qualified steps over `.1` that belongs to the unquoted name before j: MySQL
+// reads a digit behind `name.` as the start of a name.
+func (x *lexer) qualified(s []byte, j int) int {
+	for j+1 < len(s) && s[j] == '.' && isDigit(s[j+1]) && s[j-1] < 0x80 {
+		k := x.nameEnd(s, j+1)
+		if x.loose && digitBehindHigh(s[j+1:k]) >= 0 || k == len(s) && x.truncated {
+			return x.doubtful(s, j, k)
+		}
+		j = k
+	}
+	return j
+}
+
+// nameEnd is the end of the unquoted name that begins at i.
+func (x *lexer) nameEnd(s []byte, i int) int {
+	if x.reading.charset.twoByte() {
+		for i < len(s) && x.table.name[s[i]] {
+			if i+1 < len(s) && x.reading.charset.pair(s[i], s[i+1]) {
+				i++
+			}
+			i++
+		}
+		return i
+	}
+	t := &x.table.name
+	for i < len(s) && t[s[i]] {
+		i++
+	}
+	return i
+}
+
+// at lexes '@': a system variable, a user variable, or nothing of its own, where
+// a quoted name or string follows. Variable names are kept.
+func (x *lexer) at(s []byte, i int) int {
+	x.st.seen = true
+	j := i + 1
+	if j < len(s) && s[j] == '@' {
+		end := x.nameEnd(s, j+1)
+		if x.st.watch {
+			x.st.expect = false
+			x.systemVariable(s[j+1 : end])
+		}
+		return end
+	}
+	for j < len(s) && s[j] < 0x80 && (x.table.name[s[j]] || s[j] == '.') {
+		j++
+	}
+	if x.st.watch {
+		x.st.other()
+	}
+	return j
+}
+
+// dollarTag tells whether w begins with `$tag$`.
+func dollarTag(w []byte) bool {
+	for _, c := range w[1:] {
+		if c == '$' {
+			return true
+		}
+	}
+	return false
+}
+
+// digitBehindHigh is the index of the first digit of w that follows a byte above
+// 0x7f, or -1.
+func digitBehindHigh(w []byte) int {
+	for i := 1; i < len(w); i++ {
+		if isDigit(w[i]) && w[i-1] >= 0x80 {
+			return i
+		}
+	}
+	return -1
+}
+
+func isDigit(c byte) bool { return '0' <= c && c <= '9' }

@@ -1,0 +1,43 @@
+package sender
+
+// watchedText takes the string [start, end) whose quote stands at open.
+func (x *lexer) watchedText(s []byte, start, open, end int) int {
+	st := &x.st
+	switch {
+	case st.expect && start == open && st.credential == credentialNone:
+		st.seen = true
+		return x.account(s, start, end)
+	case st.prepare && start == open && x.preparedText(s[:end-1], open):
+	default:
+		x.mask(start, end, spanText)
+	}
+	st.credential = credentialNone
+	st.literal()
+	return end
+}
+
+// preparedText lexes the inside of a string that the server will run as SQL, s
+// from behind the quote at open. It refuses a text whose bytes the server changes
+// first, and one that does not begin like a statement: it may be anything.
+func (x *lexer) preparedText(s []byte, open int) bool {
+	inside := s[open+1:]
+	for _, c := range inside {
+		if c == '\\' || c == s[open] {
+			return false
+		}
+	}
+	if x.nested {
+		return false
+	}
+	outer, secrets, spans := x.st, x.anySecrets, len(x.spans)
+	x.st, x.nested, x.anySecrets, x.noStatement = newStatement(), true, false, false
+	x.scan(s, open+1)
+	x.endStatement()
+	outer.secret = outer.secret || x.anySecrets
+	x.st, x.nested, x.anySecrets = outer, false, secrets || x.anySecrets
+	if x.noStatement {
+		x.spans = x.spans[:spans]
+		return false
+	}
+	return true
+}

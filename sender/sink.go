@@ -1,0 +1,37 @@
+package sender
+
+import (
+	"fmt"
+	"io"
+)
+
+// A Sink takes whole lines. Write does not keep p; an error of it is final: the
+// Sender writes no more. One goroutine calls it.
+type Sink interface {
+	Write(p []byte, events int) error
+	Close() error
+}
+
+// A WriterSink writes to an io.Writer, and closes it if it is an io.Closer. For
+// standard output the program must ignore SIGPIPE, or a reader that leaves ends
+// it before Write can report EPIPE (os/signal, "SIGPIPE").
+type WriterSink struct{ w io.Writer }
+
+// NewWriterSink returns a sink that writes to w.
+func NewWriterSink(w io.Writer) *WriterSink { return &WriterSink{w} }
+
+// Write implements Sink.
+func (s *WriterSink) Write(p []byte, events int) error {
+	if _, err := s.w.Write(p); err != nil {
+		return fmt.Errorf("write %d events: %w", events, err)
+	}
+	return nil
+}
+
+// Close implements Sink.
+func (s *WriterSink) Close() error {
+	if c, ok := s.w.(io.Closer); ok {
+		return c.Close()
+	}
+	return nil
+}

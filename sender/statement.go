@@ -1,0 +1,292 @@
+package sender
+
+// A phase says what the next word of a statement decides.
+type phase uint8
+
+const (
+	phaseVerb      phase = iota // nothing but comments and parentheses so far
+	phaseObject                 // the verb waits for its object
+	phaseCTE                    // WITH waits for the verb behind the common table expressions
+	phaseSet                    // SET: the first word behind it
+	phaseStatement              // SET STATEMENT … FOR waits for FOR
+	phaseDone
+)
+
+// A grammar says which words matter once the verb and its object are known.
+type grammar uint8
+
+const (
+	grammarPlain   grammar = iota // none
+	grammarAccount                // account names, credentials
+	grammarShow                   // SHOW GRANTS FOR, SHOW CREATE USER
+	grammarSet                    // assignments
+	grammarPrepare                // the text behind FROM or IMMEDIATE is SQL
+	grammarBody                   // a stored program: `;` does not end the statement
+)
+
+// A statement is what the lexer remembers of the statement it is in.
+type statement struct {
+	phase   phase
+	grammar grammar
+	command sqlCommand
+	// watch: words and punctuation matter. Otherwise they are stepped over, which
+	// is what happens in nearly all statements behind the verb.
+	watch bool
+	seen  bool // it is not empty
+	depth int  // open parentheses, while watched
+	base  int  // depth at WITH
+
+	// Accounts and credentials.
+	expect     bool // an account name may stand here
+	definer    bool // DEFINER was read: an account follows '='
+	list       bool // a comma may separate account names
+	proxy      bool // GRANT PROXY ON account
+	credential uint8
+	roles      int // accounts found before this statement
+
+	keepNumbers bool // SET GLOBAL, PERSIST
+	prepare     bool // a string here is SQL
+	body        bodyNesting
+
+	secret      bool // it handles credentials
+	mysqlSchema bool
+}
+
+// The values of statement.credential.
+const (
+	credentialNone     uint8 = iota
+	credentialNear           // IDENTIFIED was read
+	credentialExpected       // the next word or literal is one
+)
+
+func newStatement() statement { return statement{watch: true} }
+
+// literal notes a literal: a statement does not begin with one.
+func (st *statement) literal() {
+	st.prepare = false
+	st.other()
+}
+
+// other notes something that is no word.
+func (st *statement) other() {
+	st.seen = true
+	if st.phase == phaseVerb || st.phase == phaseSet {
+		st.phase = phaseDone
+	}
+}
+
+func (st *statement) isDDL() bool {
+	return st.command.verb == kwCreate || st.command.verb == kwAlter
+}
+
+// settle decides whether the rest of the statement must be watched.
+func (x *lexer) settle() {
+	st := &x.st
+	st.watch = x.secretsOnly || st.phase != phaseDone || st.grammar != grammarPlain
+}
+
+// name handles the unquoted or quoted name [i, j) and returns where to go on: j,
+// or behind the host of an account.
+func (x *lexer) name(s []byte, i, j int) int {
+	st := &x.st
+	st.seen = true
+	k := kwNone
+	quoted := s[i] == '`' || s[i] == '"'
+	if !quoted {
+		k = lookup(s[i:j])
+	}
+	if x.secretsOnly {
+		if quoted {
+			x.secretWord(lookup(s[i+1:j-1]), s[i+1:j-1])
+		} else {
+			x.secretWord(k, s[i:j])
+		}
+	}
+	switch {
+	case st.grammar == grammarAccount || st.expect:
+		return x.accountWord(s, i, j, k)
+	case st.phase != phaseDone:
+		x.advance(k)
+	default:
+		x.grammarWord(k)
+	}
+	return j
+}
+
+// advance takes the word k on the way to the verb and its object.
+func (x *lexer) advance(k keyword) {
+	st := &x.st
+	switch st.phase {
+	case phaseVerb:
+		x.verb(k)
+	case phaseObject:
+		x.object(k)
+	case phaseCTE:
+		if st.depth <= st.base && isDML(k) {
+			x.verb(k)
+		}
+	case phaseStatement:
+		if k == kwFor && st.depth == 0 {
+			st.phase, st.command = phaseVerb, sqlCommand{}
+		}
+	case phaseSet:
+		x.setWord(k)
+	}
+	x.settle()
+}
+
+// verb takes the first word of a statement.
+func (x *lexer) verb(k keyword) {
+	st := &x.st
+	if !isVerb(k) {
+		st.phase = phaseDone
+		return
+	}
+	st.command = sqlCommand{verb: k}
+	switch k {
+	case kwWith:
+		st.phase, st.base = phaseCTE, st.depth
+	case kwCreate, kwAlter, kwDrop, kwRename, kwAnalyze, kwOptimize, kwRepair, kwCheck, kwChecksum, kwImport, kwLoad, kwCache,
+		kwLock, kwUnlock, kwStart, kwStop, kwChange, kwInstall, kwUninstall, kwRelease, kwDeallocate, kwExecute, kwBegin:
+		st.phase = phaseObject
+	case kwSet:
+		st.phase, st.grammar = phaseSet, grammarSet
+	case kwGrant, kwRevoke:
+		st.phase, st.grammar, st.expect, st.list = phaseDone, grammarAccount, true, true
+		st.roles = len(x.accounts)
+	case kwShow:
+		st.phase, st.grammar = phaseDone, grammarShow
+	case kwPrepare:
+		st.phase, st.grammar = phaseDone, grammarPrepare
+	case kwIf, kwCase, kwLoop, kwWhile, kwRepeat, kwFor:
+		st.phase, st.grammar = phaseDone, grammarBody
+		st.body.open = 1
+	default:
+		st.phase = phaseDone
+	}
+}
+
+// object takes a word behind a verb that has an object.
+func (x *lexer) object(k keyword) {
+	st := &x.st
+	verb := st.command.verb
+	if k == kwDefiner && (verb == kwCreate || verb == kwAlter) {
+		st.definer = true
+		return
+	}
+	st.definer = false
+	object, ok, skip := objectOf(verb, k)
+	if !ok {
+		switch {
+		case skip:
+		case verb == kwAnalyze && (isDML(k) || k == kwWith):
+			x.verb(k) // MariaDB: ANALYZE runs the statement
+		case verb == kwAnalyze && (k == kwFormat || k == kwJSON || k == kwNone):
+		default:
+			st.phase = phaseDone
+		}
+		return
+	}
+	st.phase, st.command.object = phaseDone, object
+	switch object {
+	case kwUser, kwRole:
+		st.grammar, st.expect, st.list = grammarAccount, true, true
+	case kwProcedure, kwFunction, kwTrigger, kwEvent, kwPackage:
+		if verb != kwDrop {
+			st.grammar = grammarBody
+			st.body.packageBody(object)
+		}
+	case kwNot:
+		st.grammar, st.body.open = grammarBody, 1
+	case kwImmediate:
+		st.grammar, st.prepare = grammarPrepare, true
+	}
+}
+
+// grammarWord takes a word behind the verb and its object.
+func (x *lexer) grammarWord(k keyword) {
+	st := &x.st
+	switch st.grammar {
+	case grammarSet:
+		x.setWord(k)
+	case grammarShow:
+		switch k {
+		case kwGrants:
+			st.grammar = grammarAccount
+		case kwUser:
+			st.grammar, st.expect = grammarAccount, true
+		}
+	case grammarPrepare:
+		st.prepare = k == kwFrom
+	case grammarBody:
+		st.body.word(k)
+	}
+}
+
+// punct takes a punctuation byte of a watched statement.
+func (x *lexer) punct(c byte) {
+	st := &x.st
+	switch c {
+	case '(':
+		st.depth++
+		st.body.paren()
+	case ')':
+		st.depth = max(st.depth-1, 0)
+	case ',':
+		if st.depth > 0 {
+			return
+		}
+		st.expect = st.list && st.credential != credentialExpected
+		if st.expect {
+			st.credential = credentialNone
+		}
+		if st.grammar == grammarSet && st.phase != phaseVerb {
+			st.phase, st.keepNumbers = phaseSet, false
+		}
+	case '=':
+		if st.definer {
+			st.definer, st.expect = false, true
+		}
+		if st.command.object == kwPassword && st.command.verb == kwSet {
+			st.credential = credentialExpected
+		}
+	}
+}
+
+// semicolon ends a statement, unless it stands inside a stored program or the
+// server does not take several.
+func (x *lexer) semicolon() {
+	st := &x.st
+	if st.grammar == grammarBody && st.body.semicolon() || !x.multi && !x.nested {
+		return
+	}
+	x.endStatement()
+	x.st = newStatement()
+}
+
+// endStatement lists the statement and decides which of its spans count.
+func (x *lexer) endStatement() {
+	st := &x.st
+	st.secret = st.secret || st.command.verbHandlesSecrets()
+	x.anySecrets = x.anySecrets || st.secret
+	if x.nested {
+		x.noStatement = x.noStatement || st.seen && st.command.verb == kwNone
+		return
+	}
+	if st.seen {
+		x.found++
+		if len(x.commands) < maxListed {
+			x.commands = append(x.commands, st.command)
+		}
+	}
+	if x.secretsOnly {
+		kept := x.spans[:x.firstSpan]
+		for _, sp := range x.spans[x.firstSpan:] {
+			if sp.kind == spanAlways || st.secret && sp.kind == spanText {
+				kept = append(kept, sp)
+			}
+		}
+		x.spans = kept
+	}
+	x.firstSpan = len(x.spans)
+}
