@@ -64,7 +64,7 @@ func (l *Lane) appendJSON(dst []byte, e *stream.Event) []byte {
 	case stream.KindSessionEnd:
 		dst = appendSessionEnd(dst, e)
 	}
-	dst = appendFlags(dst, e.Flags, f.invalid)
+	dst = appendFlags(dst, e.Flags|f.flags(), f.invalid)
 	if e.SessionSeq > 0 {
 		dst = appendUintField(dst, `,"session_seq":`, e.SessionSeq)
 	}
@@ -102,9 +102,39 @@ func (l *Lane) appendStatement(dst []byte, e *stream.Event) []byte {
 		dst = appendUintField(dst, `,"stmt_id":`, uint64(e.StmtID))
 	}
 	if f.lexed && f.limits.lists && len(l.masker.best.accounts) > 0 {
-		dst = l.appendAccounts(dst, e.SQL)
+		dst = l.appendAccounts(dst, e)
+	}
+	if len(e.Params) > 0 && f.limits.lists && !l.s.cfg.Mask {
+		dst = l.appendParams(dst, e)
 	}
 	return dst
+}
+
+// appendParams appends the bound values of an executed statement: strings, and
+// null. Those of a statement that handles credentials are masked like its text.
+func (l *Lane) appendParams(dst []byte, e *stream.Event) []byte {
+	f := &l.facts
+	dst = append(dst, `,"params":[`...)
+	for i := range e.Params {
+		p := &e.Params[i]
+		if i > 0 {
+			dst = append(dst, ',')
+		}
+		switch {
+		case p.Null:
+			dst = append(dst, "null"...)
+			continue
+		case f.secret:
+			dst = append(dst, `"?"`...)
+			continue
+		}
+		text := cut(l.utf8.UTF8(p.Text, e.Lex.Collation), f.limits.text)
+		f.cutParams = f.cutParams || len(text) < len(p.Text)
+		var valid bool
+		dst, valid = appendJSONString(dst, text)
+		f.invalid = f.invalid || !valid
+	}
+	return append(dst, ']')
 }
 
 // appendCommands appends the kinds of the text's statements.
@@ -124,17 +154,17 @@ func (l *Lane) appendCommands(dst []byte) []byte {
 	return append(dst, ']')
 }
 
-// appendAccounts appends the account names in sql.
-func (l *Lane) appendAccounts(dst, sql []byte) []byte {
+// appendAccounts appends the account names in the text of e.
+func (l *Lane) appendAccounts(dst []byte, e *stream.Event) []byte {
 	f := &l.facts
 	dst = append(dst, `,"accounts":[`...)
 	for i, a := range l.masker.best.accounts {
 		if i > 0 {
 			dst = append(dst, ',')
 		}
-		f.accounts = appendAccount(f.accounts[:0], sql, a)
+		f.accounts = appendAccount(f.accounts[:0], e.SQL, a)
 		var valid bool
-		dst, valid = appendJSONString(dst, cut(f.accounts, f.limits.text))
+		dst, valid = appendJSONString(dst, cut(l.utf8.UTF8(f.accounts, e.Lex.Collation), f.limits.text))
 		f.invalid = f.invalid || !valid
 	}
 	return append(dst, ']')

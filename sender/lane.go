@@ -16,6 +16,7 @@ type Lane struct {
 	tally Stats // since the last hand-over
 
 	masker Masker
+	utf8   stream.Transcoder
 	clock  clock
 	prefix string // of the `session` field: hash of agent and boot, lane
 	facts  facts
@@ -24,14 +25,24 @@ type Lane struct {
 // facts is what Put has found out about the event at hand, in buffers that are
 // used again for the next.
 type facts struct {
-	hasSQL   bool // the command has a text
-	lexed    bool // the text is SQL: masker.best describes it
-	sql      []byte
-	sqlCut   bool // sql is not all of the text
-	errText  []byte
-	invalid  bool // some text was not valid UTF-8
-	limits   limits
-	accounts []byte // scratch of one name
+	hasSQL    bool // the command has a text
+	lexed     bool // the text is SQL: masker.best describes it
+	sql       []byte
+	sqlCut    bool // sql is not all of the text
+	secret    bool // the text handles credentials
+	errText   []byte
+	invalid   bool // some text was not valid UTF-8
+	cutParams bool // a bound value was shortened
+	limits    limits
+	accounts  []byte // scratch of one name
+}
+
+// flags are those that encoding adds to the event's own.
+func (f *facts) flags() stream.EventFlags {
+	if f.cutParams {
+		return stream.FlagParamsCut
+	}
+	return 0
 }
 
 // limits bound the parts of a line.
@@ -102,15 +113,14 @@ func isName(c stream.Command) bool {
 func (l *Lane) examine(e *stream.Event) {
 	f := &l.facts
 	f.sql, f.errText = f.sql[:0], f.errText[:0]
-	f.hasSQL, f.lexed, f.sqlCut, f.invalid = false, false, false, false
+	f.hasSQL, f.lexed, f.sqlCut, f.invalid, f.secret, f.cutParams = false, false, false, false, false, false
 	f.limits = limits{sql: l.s.cfg.MaxEventSQLBytes, errText: maxErrorBytes, attrs: true, lists: true, text: maxTextBytes}
-	secret := false
 	switch {
 	case e.Kind != stream.KindCommand:
 	case isStatement(e.Command):
 		f.hasSQL = len(e.SQL) > 0 || e.SQLBytes > 0 || e.Command != stream.ComStmtExecute && e.Flags&stream.FlagNoStatementText == 0
 		if f.hasSQL {
-			secret = l.mask(e)
+			f.secret = l.mask(e)
 		}
 	case len(e.SQL) > 0 || e.SQLBytes > 0:
 		f.hasSQL, f.sqlCut = true, e.SQLTruncated
@@ -122,10 +132,23 @@ func (l *Lane) examine(e *stream.Event) {
 	}
 	switch {
 	case len(e.ErrorText) == 0:
-	case l.s.cfg.Mask || secret || speaksOfSecrets(e.ErrorText):
+	case l.s.cfg.Mask || f.secret || speaksOfSecrets(e.ErrorText):
 		f.errText = appendErrorText(f.errText, e.ErrorCode, e.SQLState, e.ErrorText, f.sql)
 	default:
 		f.errText = append(f.errText, e.ErrorText...)
+	}
+	l.transcode(e)
+}
+
+// transcode turns what examine has made into UTF-8. Before, everything is in the
+// connection's character set, which decides where a literal ends.
+func (l *Lane) transcode(e *stream.Event) {
+	f := &l.facts
+	if text := l.utf8.UTF8(f.sql, e.Lex.Collation); len(text) > 0 && &text[0] != &f.sql[0] {
+		f.sql = append(f.sql[:0], text...)
+	}
+	if text := l.utf8.UTF8(f.errText, e.Lex.Collation); len(text) > 0 && &text[0] != &f.errText[0] {
+		f.errText = append(f.errText[:0], text...)
 	}
 }
 

@@ -58,11 +58,12 @@ func (c *Conn) readLogin(p *packet) {
 	if l.caps&clientProtocol41 != 0 {
 		c.collation, c.loginCollation = l.collation, l.collation
 	}
-	c.login = identity{user: string(l.user), db: string(l.db)}
+	text := func(b []byte) string { return c.env.transcoder.String(b, l.collation) }
+	c.login = identity{user: text(l.user), db: text(l.db)}
 	if len(l.plugin) > 0 {
 		c.session.AuthPlugin = string(l.plugin)
 	}
-	c.session.Attrs = decodeAttrs(l.attrs)
+	c.session.Attrs = decodeAttrs(l.attrs, text)
 	c.session.Program = program(c.session.Attrs)
 	c.session.MultiStmts = tri(l.caps&clientMultiStatements != 0)
 	c.session.Compression = compression(l.caps & c.caps.server)
@@ -157,10 +158,9 @@ func (c *Conn) readChangeUser(b []byte) {
 		cur.skip(int(cur.u8()))
 	}
 	db := cur.nul()
-	c.login = identity{user: string(user), db: string(db)}
-	if collation := cur.u16(); cur.ok {
-		c.login.collation = collation
-	}
+	collation := cur.u16()
+	text := func(b []byte) string { return c.env.transcoder.String(b, collation) }
+	c.login = identity{user: text(user), db: text(db), collation: collation}
 }
 
 // changeUser applies the server's answer to COM_CHANGE_USER.

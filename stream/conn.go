@@ -42,13 +42,14 @@ func (c *Config) setDefaults() {
 type Env struct {
 	Stats Stats
 
-	config   Config
-	emit     func(*Event)
-	event    Event // reused for every emit
-	inflater inflater
-	texts    texts
-	params   params
-	lastID   uint64
+	config     Config
+	emit       func(*Event)
+	event      Event // reused for every emit
+	inflater   inflater
+	texts      texts
+	params     params
+	transcoder Transcoder
+	lastID     uint64
 }
 
 // NewEnv returns the common part of a shard's connections. Emit receives every

@@ -74,7 +74,7 @@ func (c *Conn) applyResult(q *command, status Status) {
 		c.status, c.statusSeen = r.status, true
 	}
 	if r.schemaOK {
-		c.db, c.dbKnown = r.schema, true
+		c.db, c.dbKnown = c.env.transcoder.String([]byte(r.schema), c.collation), true
 	}
 	switch {
 	case r.recoded:
@@ -120,7 +120,7 @@ func (c *Conn) finishWaiting(status Status, flags EventFlags) {
 // replaces the event returned before.
 func (c *Conn) newEvent(kind Kind, ns int64) *Event {
 	e := &c.env.event
-	*e = Event{Kind: kind, Session: &c.session, TimeNs: ns, User: c.user, UserSource: c.userSource, DB: c.db, DBKnown: c.dbKnown}
+	*e = Event{Kind: kind, Session: &c.session, TimeNs: ns, User: c.user, UserSource: c.userSource, DB: c.db, DBKnown: c.dbKnown, Lex: LexMode{Collation: c.collation}}
 	if c.midStream {
 		e.Flags |= FlagMidStream
 	}

@@ -206,7 +206,7 @@ type Event struct {
 	Status       Status
 	ErrorCode    uint16
 	SQLState     [5]byte // zero = unknown
-	ErrorText    []byte  // borrowed, not masked
+	ErrorText    []byte  // borrowed, not masked, in the character set of Lex.Collation
 	Results      int     // results seen; 0 = none seen
 	Rows         uint64
 	AffectedRows uint64

@@ -157,7 +157,7 @@ func FuzzMessages(f *testing.F) {
 		)
 		g.decode(b)
 		l.decode(b)
-		decodeAttrs(b)
+		decodeAttrs(b, func(b []byte) string { return string(b) })
 		ok.decode(b, true)
 		eof.decode(b)
 		e.decode(b)

@@ -123,9 +123,9 @@ const (
 	maxAttrBytes = 1024
 )
 
-// decodeAttrs reads the key and value pairs of an attribute block; it keeps
-// those before a fault.
-func decodeAttrs(b []byte) []Attr {
+// decodeAttrs reads the key and value pairs of an attribute block, which text
+// turns into UTF-8; it keeps those before a fault.
+func decodeAttrs(b []byte, text func([]byte) string) []Attr {
 	var attrs []Attr
 	c := newCursor(b)
 	for len(c.b) > 0 && len(attrs) < maxAttrs {
@@ -133,7 +133,7 @@ func decodeAttrs(b []byte) []Attr {
 		if !c.ok {
 			break
 		}
-		attrs = append(attrs, Attr{string(k[:min(len(k), maxAttrBytes)]), string(v[:min(len(v), maxAttrBytes)])})
+		attrs = append(attrs, Attr{text(k[:min(len(k), maxAttrBytes)]), text(v[:min(len(v), maxAttrBytes)])})
 	}
 	return attrs
 }

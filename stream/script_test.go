@@ -96,8 +96,8 @@ type talk struct {
 	conn   *Conn
 	flow   probe.Flow
 	clock  int64
-	seq    [2]uint32 // next sequence number of client and server
-	packet byte      // sequence id of the last packet
+	seq    [2]uint32      // next sequence number of client and server
+	packet byte           // sequence id of the last packet
 	last   *probe.Segment // not yet fed: more packets may join it
 	feed   func(*probe.Segment)
 }

@@ -212,28 +212,34 @@ func demoPort(t *testing.T) string {
 	return port
 }
 
-// TestClosedPipe: whoever reads may leave; what they read was whole lines.
-func TestClosedPipe(t *testing.T) {
-	var big []byte
-	for range 40 { // more than a pipe holds
-		big = append(big, demo+" "...)
-	}
-	args := append([]string{"read", "--port", demoPort(t)}, strings.Fields(string(big))...)
-	cmd := command(args...)
-	out, err := cmd.StdoutPipe()
+// smallPipe is a pipe that holds one page, less than the demo's events.
+func smallPipe(t *testing.T) (r, w *os.File) {
+	t.Helper()
+	r, w, err := os.Pipe()
 	if err != nil {
 		t.Fatal(err)
 	}
+	if n, _, errno := syscall.Syscall(syscall.SYS_FCNTL, w.Fd(), 1031 /* F_SETPIPE_SZ */, 4096); errno != 0 || n > 4096 {
+		t.Fatalf("pipe of %d bytes: %v", n, errno)
+	}
+	return r, w
+}
+
+// TestClosedPipe: whoever reads may leave; what they read was whole lines.
+func TestClosedPipe(t *testing.T) {
+	r, w := smallPipe(t)
+	cmd := command("read", "--port", demoPort(t), demo)
 	var errs bytes.Buffer
-	cmd.Stderr = &errs
+	cmd.Stdout, cmd.Stderr = w, &errs
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	line, err := bufio.NewReader(out).ReadString('\n')
+	w.Close()
+	line, err := bufio.NewReaderSize(r, 512).ReadString('\n')
 	if err != nil || !json.Valid([]byte(line)) {
 		t.Errorf("first line %q: %v", line, err)
 	}
-	out.Close()
+	r.Close()
 	cmd.Wait()
 	lines := problems(errs.String())
 	if code := cmd.ProcessState.ExitCode(); code != 1 || len(lines) != 1 || !strings.Contains(lines[0], "pipe") || strings.Contains(errs.String(), "panic") {
@@ -245,17 +251,16 @@ func TestClosedPipe(t *testing.T) {
 func TestSlowPipe(t *testing.T) {
 	port := demoPort(t)
 	all, _, _ := call(t, "read", "--port", port, demo)
+	r, w := smallPipe(t)
 	cmd := command("read", "--port", port, demo)
-	out, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
+	cmd.Stdout = w
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
+	w.Close()
 	var got bytes.Buffer
 	for {
-		if _, err := io.CopyN(&got, out, 1<<10); err != nil {
+		if _, err := io.CopyN(&got, r, 1<<10); err != nil {
 			break
 		}
 		time.Sleep(10 * time.Millisecond)

@@ -62,7 +62,7 @@ func (c *config) filter() (probe.Filter, error) {
 
 func (c *config) worker(mode probe.Mode) worker.Config {
 	return worker.Config{
-		Stream:      stream.Config{Mode: mode, MaxSQLBytes: c.Capture.MaxSQLBytes, GapWait: c.Capture.GapWait},
+		Stream:      stream.Config{Mode: mode, MaxSQLBytes: c.Capture.MaxSQLBytes, GapWait: c.Capture.GapWait, Params: !bool(c.Mask)},
 		Connections: max(c.Limits.Connections/max(c.Capture.Shards, 1), 1),
 		IdleTimeout: c.Limits.IdleTimeout,
 	}
