@@ -110,8 +110,8 @@ func (l *Lane) appendStatement(dst []byte, e *stream.Event) []byte {
 	return dst
 }
 
-// appendParams appends the bound values of an executed statement: strings, and
-// null. Those of a statement that handles credentials are masked like its text.
+// appendParams appends the bound values of an executed statement: strings, each
+// at most as long as a statement may be, and null. Those of a statement that handles credentials are masked like its text.
 func (l *Lane) appendParams(dst []byte, e *stream.Event) []byte {
 	f := &l.facts
 	dst = append(dst, `,"params":[`...)
@@ -128,7 +128,7 @@ func (l *Lane) appendParams(dst []byte, e *stream.Event) []byte {
 			dst = append(dst, `"?"`...)
 			continue
 		}
-		text := cut(l.utf8.UTF8(p.Text, e.Lex.Collation), f.limits.text)
+		text := cut(l.utf8.UTF8(p.Text, e.Lex.Collation), f.limits.sql)
 		f.cutParams = f.cutParams || len(text) < len(p.Text)
 		var valid bool
 		dst, valid = appendJSONString(dst, text)
