@@ -23,9 +23,9 @@ func (c *Conn) readGreeting(p *packet) {
 		return
 	}
 	c.confirmed = true
-	c.session.ServerVersion = string(g.version)
+	c.session.ServerVersion = c.env.name(g.version)
 	c.session.ConnectionID = uint64(g.connectionID)
-	c.session.AuthPlugin = string(g.plugin)
+	c.session.AuthPlugin = c.env.name(g.plugin)
 	c.mariadb = bytes.Contains(g.version, []byte("MariaDB"))
 	c.ansiTold = c.mariadb && versionAtLeast(g.version, 10, 11)
 	c.caps.server, c.caps.serverMariaDB = g.caps, g.mariadbCaps
@@ -58,10 +58,10 @@ func (c *Conn) readLogin(p *packet) {
 	if l.caps&clientProtocol41 != 0 {
 		c.collation, c.loginCollation = l.collation, l.collation
 	}
-	text := func(b []byte) string { return c.env.transcoder.String(b, l.collation) }
+	text := func(b []byte) string { return c.env.text(b, l.collation) }
 	c.login = identity{user: text(l.user), db: text(l.db)}
 	if len(l.plugin) > 0 {
-		c.session.AuthPlugin = string(l.plugin)
+		c.session.AuthPlugin = c.env.name(l.plugin)
 	}
 	c.session.Attrs = decodeAttrs(l.attrs, text)
 	c.session.Program = program(c.session.Attrs)
@@ -109,7 +109,7 @@ func (c *Conn) readAuth(p *packet) {
 	case 0xfe:
 		cur := newCursor(p.body[1:])
 		if plugin := cur.nul(); cur.ok {
-			c.session.AuthPlugin = string(plugin)
+			c.session.AuthPlugin = c.env.name(plugin)
 		} else {
 			c.session.AuthPlugin = "mysql_old_password"
 		}
@@ -129,7 +129,7 @@ func (c *Conn) acceptLogin(ok *okPacket) {
 		status = StatusOK
 		c.status, c.statusSeen = ok.status, true
 		if ok.schemaSet {
-			c.db = string(ok.schema)
+			c.db = c.env.text(ok.schema, c.collation)
 		}
 	}
 	c.session.Encoded = c.session.Encoded[:0]
@@ -159,7 +159,7 @@ func (c *Conn) readChangeUser(b []byte) {
 	}
 	db := cur.nul()
 	collation := cur.u16()
-	text := func(b []byte) string { return c.env.transcoder.String(b, collation) }
+	text := func(b []byte) string { return c.env.text(b, collation) }
 	c.login = identity{user: text(user), db: text(db), collation: collation}
 }
 

@@ -49,6 +49,7 @@ type Env struct {
 	texts      texts
 	params     params
 	transcoder Transcoder
+	names      map[string]string
 	lastID     uint64
 }
 
@@ -57,6 +58,23 @@ type Env struct {
 func NewEnv(config Config, emit func(*Event)) *Env {
 	config.setDefaults()
 	return &Env{config: config, emit: emit}
+}
+
+// maxNames bounds the strings that the connections of a shard share.
+const maxNames = 4096
+
+// name returns b as a string, one copy for all connections: users, schemas,
+// programs and versions are few.
+func (e *Env) name(b []byte) string {
+	if s, ok := e.names[string(b)]; ok {
+		return s
+	}
+	if e.names == nil || len(e.names) >= maxNames {
+		e.names = make(map[string]string)
+	}
+	s := string(b)
+	e.names[s] = s
+	return s
 }
 
 // phase is what a connection is doing.
@@ -118,6 +136,7 @@ type Conn struct {
 	lastPrepared uint32
 
 	retired []*buffer // of held segments that were taken in this batch
+	kept    int       // what account told last
 
 	firstNs, lastNs int64 // capture time of the first and last segment
 	requestBytes    uint64

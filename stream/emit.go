@@ -74,7 +74,7 @@ func (c *Conn) applyResult(q *command, status Status) {
 		c.status, c.statusSeen = r.status, true
 	}
 	if r.schemaOK {
-		c.db, c.dbKnown = c.env.transcoder.String([]byte(r.schema), c.collation), true
+		c.db, c.dbKnown = r.schema, true
 	}
 	switch {
 	case r.recoded:
@@ -170,6 +170,7 @@ func (c *Conn) startSession(status Status) {
 	c.env.Stats.SessionStarts++
 	c.env.emit(e)
 	c.env.event = held
+	c.session.Attrs = nil // told once
 }
 
 // refuseLogin reports a login or COM_CHANGE_USER that failed. Of a connection

@@ -31,7 +31,7 @@ func (p *packet) take() *buffer {
 
 // A framer cuts one direction's bytes into packets.
 //
-// Invariant: between packets have, need and started are zero.
+// Invariant: between packets have, need, started and full are zero.
 type framer struct {
 	p       packet
 	header  [headerLen]byte
@@ -39,6 +39,7 @@ type framer struct {
 	need    int  // payload bytes of the physical packet still to come
 	joins   bool // the physical packet has the maximal length: another follows
 	started bool // inside a packet
+	full    bool // nothing more is kept of it
 }
 
 // reset forgets a packet that will not be completed.
@@ -107,7 +108,7 @@ func (f *framer) keep(b []byte, limit int) {
 	if f.p.own != nil {
 		room -= len(f.p.own.b)
 	}
-	if room = min(room, len(b)); room <= 0 {
+	if room = min(room, len(b)); room <= 0 || f.full || f.p.cut {
 		return
 	}
 	if f.p.own == nil {
@@ -121,8 +122,16 @@ func (f *framer) finish(ns int64) bool {
 	if f.p.own != nil {
 		f.p.body = f.p.own.b
 	}
-	f.started, f.joins, f.have, f.need = false, false, 0, 0
+	f.started, f.joins, f.full, f.have, f.need = false, false, false, 0, 0
 	return true
+}
+
+// shorten keeps only n bytes of a packet that is not complete.
+func (f *framer) shorten(n int) {
+	if f.started && f.p.own.size() > n {
+		f.p.own = f.p.own.shortened(n)
+		f.full = true
+	}
 }
 
 // lose passes over n payload bytes that were not captured. It reports ok = false

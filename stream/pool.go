@@ -36,6 +36,25 @@ func newBuffer(n int) *buffer {
 	return &buffer{b: make([]byte, 0, 1<<class)}
 }
 
+// size is the memory that the buffer takes.
+func (p *buffer) size() int {
+	if p == nil {
+		return 0
+	}
+	return cap(p.b)
+}
+
+// shortened moves the first n bytes to a small buffer and gives the large one back.
+func (p *buffer) shortened(n int) *buffer {
+	if p == nil || len(p.b) <= n {
+		return p
+	}
+	small := newBuffer(n)
+	small.b = append(small.b, p.b[:n]...)
+	p.free()
+	return small
+}
+
 // free gives the buffer back. A nil buffer is fine.
 func (p *buffer) free() {
 	if p == nil {

@@ -46,6 +46,23 @@ func (q *command) settle() {
 	}
 }
 
+// shorten keeps only the first n bytes of the text. Bound values go whole.
+func (q *command) shorten(n int) {
+	if q.own.size() <= n {
+		return
+	}
+	if len(q.args) > 0 {
+		q.args = nil
+		q.own.free()
+		q.own = nil
+		return
+	}
+	q.sql = bytes.Clone(q.sql[:min(len(q.sql), n)])
+	q.own.free()
+	q.own = &buffer{b: q.sql}
+	q.truncated = len(q.sql) < q.sqlBytes
+}
+
 // maxWaiting bounds the commands of one connection that wait for a response.
 // Only pipelining clients have more than one.
 const maxWaiting = 4096

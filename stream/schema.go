@@ -140,7 +140,7 @@ func quoteEnd(b []byte, i int) int {
 // the command is reported.
 func (c *Conn) noteState(ok *okPacket) {
 	if ok.schemaSet {
-		c.resp.schema, c.resp.schemaOK, c.resp.tracked = string(ok.schema), true, true
+		c.resp.schema, c.resp.schemaOK, c.resp.tracked = c.env.text(ok.schema, c.collation), true, true
 	}
 	if ok.charset != nil {
 		c.resp.collation, c.resp.recoded = collationOf(ok.charset), true
@@ -156,7 +156,7 @@ func (c *Conn) applySchema() {
 	}
 	for i := range q.schemas {
 		if q.schemas[i].result == r.results-1 {
-			r.schema, r.schemaOK = q.schemas[i].name, true
+			r.schema, r.schemaOK = c.env.text([]byte(q.schemas[i].name), c.collation), true
 		}
 	}
 }

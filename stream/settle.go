@@ -21,6 +21,55 @@ func (c *Conn) Settle(nowNs int64) {
 		c.retired[i] = nil
 	}
 	c.retired = c.retired[:0]
+	c.account()
+}
+
+// account tells the shard what the connection keeps from batch to batch.
+func (c *Conn) account() {
+	n := c.client.heldBytes + c.server.heldBytes + c.request.p.own.size() + c.reply.p.own.size()
+	if c.zip != nil {
+		n += c.zip.request.kept.size() + c.zip.reply.kept.size()
+	}
+	for i := range c.waiting {
+		n += c.waiting[i].own.size()
+	}
+	c.env.Stats.KeptBytes += uint64(n - c.kept)
+	c.kept = n
+}
+
+// Keeps is how many bytes of payload the connection keeps from batch to batch.
+func (c *Conn) Keeps() int { return c.kept }
+
+// relievedText is what remains of a text that is given up to free memory.
+const relievedText = 256
+
+// Relieve frees what the connection keeps, to hold the shard's limit: holes are
+// given up, texts that wait for their end or their response are cut.
+func (c *Conn) Relieve() {
+	c.env.Stats.Relieved++
+	c.flushHeld()
+	c.request.shorten(relievedText)
+	c.reply.shorten(relievedText)
+	if c.zip != nil {
+		c.zip.request.giveUp()
+		c.zip.reply.giveUp()
+	}
+	for i := range c.waiting {
+		c.waiting[i].shorten(relievedText)
+	}
+	c.Settle(c.lastNs)
+}
+
+// Shrink frees what a connection keeps only to be fast. The caller does so when
+// it has been idle for a while.
+func (c *Conn) Shrink() {
+	c.session.Encoded = nil
+	if len(c.waiting) == 0 {
+		c.waiting = nil
+	}
+	if len(c.retired) == 0 {
+		c.retired = nil
+	}
 }
 
 // settleCommands makes the texts of waiting commands their own.

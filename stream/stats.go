@@ -19,6 +19,9 @@ type Stats struct {
 	DiscardedBytes uint64 // came early and was still waiting when its connection was given up
 	HeldBytes      uint64 // gauge: came early, waits for what precedes it
 
+	KeptBytes uint64 // gauge: memory of what waits from batch to batch: held segments, texts
+	Relieved  uint64 // times a connection's texts were cut and its holes given up to hold the limit
+
 	Gaps     uint64 // holes that were given up
 	GapBytes uint64 // bytes that the capture lacks (not in Bytes)
 	Resyncs  uint64 // times a command boundary had to be found again
@@ -47,6 +50,8 @@ func (s *Stats) Add(o *Stats) {
 	s.OpaqueBytes += o.OpaqueBytes
 	s.DiscardedBytes += o.DiscardedBytes
 	s.HeldBytes += o.HeldBytes
+	s.KeptBytes += o.KeptBytes
+	s.Relieved += o.Relieved
 	s.Gaps += o.Gaps
 	s.GapBytes += o.GapBytes
 	s.Resyncs += o.Resyncs

@@ -51,10 +51,8 @@ func (t *Transcoder) UTF8(text []byte, collation uint16) []byte {
 	return t.out[:n]
 }
 
-// String is UTF8 for the short strings of a login.
-func (t *Transcoder) String(text []byte, collation uint16) string {
-	return string(t.UTF8(text, collation))
-}
+// text is UTF8 for the names of a login.
+func (e *Env) text(b []byte, collation uint16) string { return e.name(e.transcoder.UTF8(b, collation)) }
 
 func isASCII(b []byte) bool {
 	for _, ch := range b {

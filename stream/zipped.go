@@ -46,14 +46,22 @@ func (z *zipped) reset() {
 	*z = zipped{}
 }
 
-// compression is the compression layer of a connection.
+// giveUp passes over the payload that is being collected.
+func (z *zipped) giveUp() {
+	if z.kept != nil {
+		z.kept.free()
+		z.kept, z.skip = nil, true
+	}
+}
+
+// A zipLayer is the compression layer of a connection.
 type zipLayer struct {
 	request, reply zipped
 	zstd           bool
 	guessed        bool // not agreed on in a login that was seen
 }
 
-// A inflater decompresses payloads, one at a time, for all connections of a
+// An inflater decompresses payloads, one at a time, for all connections of a
 // shard.
 type inflater struct {
 	source bytes.Reader

@@ -32,6 +32,7 @@ type Config struct {
 	Stream      stream.Config
 	Connections int           // most connections of this shard; 100,000
 	IdleTimeout time.Duration // a connection silent for longer is given up; 9 h, an hour above MySQL's wait_timeout
+	KeptBytes   int           // most bytes kept from batch to batch, of all connections; 64 MiB
 	Linger      time.Duration // how long a closed connection's ports are remembered, for its late repeats; 2 s
 }
 
@@ -41,6 +42,9 @@ func (c *Config) setDefaults() {
 	}
 	if c.IdleTimeout == 0 {
 		c.IdleTimeout = 9 * time.Hour
+	}
+	if c.KeptBytes == 0 {
+		c.KeptBytes = 64 << 20
 	}
 	if c.Linger == 0 {
 		c.Linger = 2 * time.Second
@@ -115,6 +119,9 @@ func (s *Shard) take(b *probe.Batch) {
 		s.touched[i] = nil
 	}
 	s.touched = s.touched[:0]
+	if s.env.Stats.KeptBytes > uint64(s.config.KeptBytes) {
+		s.relieve()
+	}
 	if b.NowNs >= s.nextSweepNs {
 		s.nextSweepNs = b.NowNs + int64(time.Second)
 		s.sweep(b.NowNs)
@@ -190,10 +197,35 @@ func (s *Shard) settleWaiting(nowNs int64) {
 	s.waiting, s.spare = still, s.waiting
 }
 
+// relieve frees memory until a quarter of the limit is free: first the holes, the
+// one that is open longest first, then the texts of whichever connection was
+// silent longest.
+func (s *Shard) relieve() {
+	goal := uint64(s.config.KeptBytes) / 4 * 3
+	for _, e := range s.waiting {
+		if s.env.Stats.KeptBytes <= goal {
+			return
+		}
+		if e.conn != nil {
+			e.conn.Relieve()
+		}
+	}
+	for e := s.table.oldest(); e != nil && s.env.Stats.KeptBytes > goal; e = e.newer {
+		if e.conn.Keeps() > 0 {
+			e.conn.Relieve()
+		}
+	}
+}
+
+// shrinkAfter is how long a connection is silent before it gives up what it keeps
+// to be fast.
+const shrinkAfter = 10 * time.Second
+
 // sweep forgets ports that were closed a while ago and gives up connections that
 // were silent for too long.
 func (s *Shard) sweep(nowNs int64) {
 	s.table.forget(nowNs - int64(s.config.Linger))
+	s.table.shrink(nowNs - int64(shrinkAfter))
 	for e := s.table.oldest(); e != nil && e.conn.LastNs() < nowNs-int64(s.config.IdleTimeout); e = s.table.oldest() {
 		s.stats.TimedOut++
 		s.close(e, stream.EndTimeout, nowNs)

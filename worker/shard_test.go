@@ -278,10 +278,13 @@ func TestSourceError(t *testing.T) {
 	}
 }
 
-// counter is a Sink that only counts.
-type counter struct{ commands int }
+// counter is a Sink that only counts, and may leave something in the session.
+type counter struct{ commands, encoded int }
 
 func (c *counter) Put(e *stream.Event) {
+	if c.encoded > 0 && len(e.Session.Encoded) == 0 { // as an encoder does
+		e.Session.Encoded = make([]byte, c.encoded)
+	}
 	if e.Kind == stream.KindCommand {
 		c.commands++
 	}

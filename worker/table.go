@@ -24,6 +24,7 @@ type entry struct {
 type table struct {
 	entries    map[probe.Flow]*entry
 	head, tail *entry
+	fresh      *entry // the first in the list that was not shrunk yet
 	open       int
 	closed     []*entry
 }
@@ -46,9 +47,15 @@ func (t *table) link(e *entry) {
 		t.head = e
 	}
 	t.tail = e
+	if t.fresh == nil {
+		t.fresh = e
+	}
 }
 
 func (t *table) unlink(e *entry) {
+	if t.fresh == e {
+		t.fresh = e.newer
+	}
 	if e.older != nil {
 		e.older.newer = e.newer
 	} else {
@@ -60,6 +67,13 @@ func (t *table) unlink(e *entry) {
 		t.tail = e.older
 	}
 	e.older, e.newer = nil, nil
+}
+
+// shrink frees what connections that were silent since ns can do without.
+func (t *table) shrink(ns int64) {
+	for ; t.fresh != nil && t.fresh.conn.LastNs() < ns; t.fresh = t.fresh.newer {
+		t.fresh.conn.Shrink()
+	}
 }
 
 // forget drops the ports that were closed before ns.
