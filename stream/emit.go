@@ -38,10 +38,12 @@ func (c *Conn) finish(status Status, flags EventFlags) {
 // fillResults copies what the response told.
 func (c *Conn) fillResults(e *Event, r *response) {
 	e.Results, e.Rows = r.results, r.rows
-	if r.rows > 0 {
+	if r.partial {
+		e.Rows = 0
+	} else if r.rows > 0 {
 		e.Known |= KnownRows
 	}
-	if r.okSeen {
+	if r.okSeen && !r.partial {
 		e.AffectedRows = r.affected
 		e.Known |= KnownAffectedRows
 	}

@@ -13,6 +13,7 @@ import (
 //   - a server's segment is the reply to the waiting command if its Seq is the
 //     Ack that the command carried; its first packet gives the status;
 //   - what the server sent in all is the difference of the Acks of two commands;
+//   - a pipelined command's reply begins where the one before it ends;
 //   - in "none" even a command's later segments are missing: it is cut.
 
 // filtered reports that the capture filter withholds server bytes.
@@ -44,7 +45,10 @@ func (c *Conn) feedReply(s *probe.Segment) {
 		return
 	}
 	st.ParsedBytes += uint64(len(b))
-	inCommand := c.phase == phaseCommand
+	if c.phase == phaseCommand {
+		c.feedReplyStart(s)
+		return
+	}
 	for len(b) > 0 && c.phase != phaseSync {
 		n, complete := c.reply.next(b, s.TimeNs, replyKeep)
 		b = b[n:]
@@ -52,59 +56,77 @@ func (c *Conn) feedReply(s *probe.Segment) {
 			c.reply.reset()
 			return
 		}
-		if inCommand {
-			c.readReplyStart(&c.reply.p, s.WireLen())
-			return
-		}
 		c.replyPacket(&c.reply.p)
 	}
+}
+
+// feedReplyStart reads the packets that a segment shows of a reply. If the reply
+// ends in it, nothing is missing; else its outcome is what its start says.
+func (c *Conn) feedReplyStart(s *probe.Segment) {
+	b := s.Payload
+	if c.zip != nil {
+		if b = c.unzipReplyStart(s); b == nil {
+			return
+		}
+	}
+	for at := 0; at < len(b) && len(c.waiting) > 0 && c.phase == phaseCommand; {
+		number := c.waiting[0].number
+		n, complete := c.reply.next(b[at:], s.TimeNs, replyKeep)
+		if !complete { // the rest is withheld
+			break
+		}
+		at += n
+		c.readResponse(&c.reply.p)
+		if len(c.waiting) > 0 && c.waiting[0].number != number { // a pipelined command's turn
+			c.waiting[0].ack = s.Seq + uint32(at)
+		}
+	}
+	c.reply.reset()
+	if len(c.waiting) > 0 && c.resp.begun {
+		c.noteOutcome()
+	}
+}
+
+// noteOutcome says what is known of a reply whose rest is withheld.
+func (c *Conn) noteOutcome() {
+	r, q := &c.resp, &c.waiting[0]
+	switch {
+	case r.state == respInfile, q.com == ComChangeUser: // the client goes on, and so does the reply
+		r.carried, r.begun = r.bytes, false
+		return
+	case r.state == respFirst: // between two results
+		r.outcome = StatusUnknown
+	default:
+		r.outcome = StatusOK
+	}
+	r.partial = true
+}
+
+// unzipReplyStart returns the start of the compressed payload that a segment
+// begins with, valid until the next payload is decompressed; nil if the payload
+// did not come whole.
+func (c *Conn) unzipReplyStart(s *probe.Segment) (b []byte) {
+	h := s.Payload
+	if len(h) < zipHeaderLen {
+		return nil
+	}
+	n := int(h[0]) | int(h[1])<<8 | int(h[2])<<16
+	plain := int(h[4]) | int(h[5])<<8 | int(h[6])<<16
+	if len(h) < zipHeaderLen+n {
+		return nil
+	}
+	payload := h[zipHeaderLen : zipHeaderLen+n]
+	if plain == 0 {
+		return payload
+	}
+	c.env.inflater.inflate(payload, min(plain, zipChunk), c.zip.zstd, func(chunk []byte) { b = chunk })
+	return b
 }
 
 // isReply tells the reply to the waiting command from whatever else begins like
 // one.
 func (c *Conn) isReply(s *probe.Segment) bool {
 	return len(c.waiting) > 0 && !c.resp.begun && s.Seq == c.waiting[0].ack
-}
-
-// readReplyStart takes the outcome of a command from the first packet of its
-// reply, which came in a segment with wireLen payload bytes.
-func (c *Conn) readReplyStart(p *packet, wireLen int) {
-	r, q := &c.resp, &c.waiting[0]
-	if p.seq != r.seq || p.length == 0 {
-		return
-	}
-	c.confirmed = true
-	if p.body[0] != 0x00 && p.body[0] != 0xff && q.com == ComChangeUser {
-		return // authentication goes on
-	}
-	r.begun, r.firstNs, r.lastNs = true, p.firstNs, p.lastNs
-	r.bytes = uint64(p.bytes)
-	switch {
-	case p.bytes == wireLen: // it may be the whole response
-		c.readWholeReply(p)
-	case p.body[0] == 0xff:
-		c.readError(p)
-	default:
-		r.partial, r.outcome = true, StatusOK
-		if p.body[0] == 0x00 && q.com != ComStmtPrepare { // an OK, and more results
-			r.outcome = StatusUnknown
-		}
-	}
-}
-
-// readWholeReply reads a reply that one packet makes up.
-func (c *Conn) readWholeReply(p *packet) {
-	r, q := &c.resp, &c.waiting[0]
-	r.begun = false // readResponse begins it
-	r.bytes = 0
-	c.readResponse(p)
-	if len(c.waiting) > 0 && &c.waiting[0] == q && c.resp.begun {
-		// More follows, in segments that the filter withholds.
-		c.resp.partial, c.resp.outcome = true, StatusOK
-		if c.resp.state == respFirst {
-			c.resp.outcome = StatusUnknown
-		}
-	}
 }
 
 // closeFiltered reports the waiting command when the next one has come, or, with
@@ -127,8 +149,11 @@ func (c *Conn) closeFiltered(ack uint32) {
 			flags = FlagResponseNotCaptured
 		}
 		r.partial = true
-		if ack != 0 && len(c.waiting) == 1 {
-			r.bytes, r.sized = uint64(ack-q.ack), true
+		if ack != 0 && len(c.waiting) == 1 && c.zip == nil && !q.piped && ack != q.ack {
+			if c.server.closed && seqLess(c.server.next, ack) {
+				ack = c.server.next // the FIN is no payload
+			}
+			r.bytes, r.sized = r.carried+uint64(ack-q.ack), true
 		}
 		c.finish(status, flags)
 	}
@@ -151,9 +176,25 @@ func (c *Conn) ageFiltered(nowNs int64) {
 // withheld: a command's later segments.
 func (c *Conn) skipWithheld(h *half, seq uint32) {
 	h.next = seq
+	if c.zip != nil {
+		c.zip.request.reset()
+	}
 	if c.request.started {
 		c.cutRequest()
 	}
+}
+
+// strayRequest reports that a client's segment is no command: a later segment of
+// one, which passed the filter of mode "none" by chance.
+func (c *Conn) strayRequest(b []byte) bool {
+	if c.env.config.Mode != probe.ModeNone || c.request.started {
+		return false
+	}
+	if c.zip == nil {
+		return !looksLikeCommand(b)
+	}
+	ok, _ := c.looksZipped(b)
+	return !ok && c.zip.request.have == 0
 }
 
 // cutRequest takes what came of a command for all of it.

@@ -15,28 +15,38 @@ package stream
 // https://dev.mysql.com/doc/dev/mysql-server/latest/page_protocol_com_stmt_prepare.html#sect_protocol_com_stmt_prepare_response_ok
 func (c *Conn) readPrepareOK(p *packet) {
 	q, r := &c.waiting[0], &c.resp
-	cur := newCursor(p.body)
-	cur.skip(1)
-	q.stmtID = cur.u32()
-	r.columns = cur.u16()
-	params := cur.u16()
-	cur.skip(1)
-	r.warnings = uint64(cur.u16())
-	if len(p.body) < 10 || p.body[0] != 0 {
+	metadata := true
+	if !r.readPrepared(q, p, &metadata) {
 		c.desync(FlagResponseGap)
 		return
 	}
-	q.hasStmt = true
-	r.params = int(params)
-	if len(cur.b) == 1 && cur.u8() == 0 && c.caps.optionalMetadata() {
+	if !metadata && c.caps.optionalMetadata() {
 		c.finish(StatusOK, 0)
 		return
 	}
-	if params == 0 {
+	if r.params == 0 {
 		c.beginPrepareColumns()
 		return
 	}
-	r.left, r.state = uint64(params), respParams
+	r.left, r.state = uint64(r.params), respParams
+}
+
+// readPrepared reads what COM_STMT_PREPARE_OK itself says.
+func (r *response) readPrepared(q *command, p *packet, metadata *bool) bool {
+	if len(p.body) < 10 || p.body[0] != 0 {
+		return false
+	}
+	cur := newCursor(p.body)
+	cur.skip(1)
+	q.stmtID, q.hasStmt = cur.u32(), true
+	r.columns = cur.u16()
+	r.params = int(cur.u16())
+	cur.skip(1)
+	r.warnings = uint64(cur.u16())
+	if len(cur.b) == 1 {
+		*metadata = cur.u8() != 0
+	}
+	return true
 }
 
 // beginPrepareColumns goes on behind the definitions of the parameters.

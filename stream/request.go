@@ -25,6 +25,7 @@ type command struct {
 	bytes     uint64
 	lastSeq   byte
 	ack       uint32 // sequence number that the response begins with
+	piped     bool   // sent before the one before it had its response
 	flags     EventFlags
 	schemas   []schemaChange // USE statements in the text
 	charset   charsetChange
@@ -96,9 +97,13 @@ func (c *Conn) readRequest(s *probe.Segment) {
 				c.skip(b, &c.requestBytes)
 				return
 			}
-			if c.env.config.Mode == probe.ModeNone && !c.request.started && !looksLikeCommand(b) {
-				c.skip(b, &c.requestBytes) // a later segment that passed the filter by chance
+			if c.strayRequest(b) {
+				c.skip(b, &c.requestBytes)
 				return
+			}
+		case phaseAuth:
+			if ok, _ := c.looksZipped(b); ok && c.session.Compression != "" {
+				c.acceptLogin(nil) // the login's end was not seen, but it is over
 			}
 		}
 		if c.zip != nil && c.phase == phaseCommand {
@@ -161,8 +166,12 @@ func (c *Conn) readCommand(p *packet, flags EventFlags) {
 		c.desync(0)
 		return
 	}
+	piped := false
 	if c.filtered() {
-		c.closeFiltered(c.server.acked)
+		piped = len(c.waiting) > 0 && c.server.acked == c.waiting[0].ack
+		if len(c.waiting) > 0 && (c.server.acked != c.waiting[0].ack || c.resp.begun || c.env.config.Mode == probe.ModeNone) {
+			c.closeFiltered(c.server.acked) // it has its reply
+		}
 	} else {
 		c.endPrepare()
 	}
@@ -170,7 +179,7 @@ func (c *Conn) readCommand(p *packet, flags EventFlags) {
 	c.env.Stats.Commands++
 	c.env.Stats.PendingCommands++
 	c.waiting = append(c.waiting, command{com: ComSleep, number: c.commands, firstNs: p.firstNs, lastNs: p.lastNs,
-		bytes: uint64(p.bytes), lastSeq: p.lastSeq, ack: c.server.acked, flags: flags | c.pendingFlags})
+		bytes: uint64(p.bytes), lastSeq: p.lastSeq, ack: c.server.acked, piped: piped, flags: flags | c.pendingFlags})
 	c.pendingFlags = 0
 	q := &c.waiting[len(c.waiting)-1]
 	if p.cut {

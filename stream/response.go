@@ -49,6 +49,7 @@ type response struct {
 	partial bool   // only the start of the response was seen
 	outcome Status // what the start says
 	sized   bool   // bytes are known all the same
+	carried uint64 // bytes of replies after which the client went on
 }
 
 // beginResponse readies the state for the oldest waiting command; commands
@@ -201,7 +202,10 @@ func (c *Conn) readResponse(p *packet) {
 	r.bytes += uint64(p.bytes)
 	r.lastNs = p.lastNs
 	if !r.begun {
-		r.begun, r.firstNs = true, p.firstNs
+		r.begun = true
+		if r.firstNs == 0 {
+			r.firstNs = p.firstNs
+		}
 	}
 	var first byte
 	if len(p.body) > 0 {

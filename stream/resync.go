@@ -113,10 +113,10 @@ func (c *Conn) findCommand(s *probe.Segment, b []byte) (ok, zipped, isZstd bool)
 	if len(b) != len(s.Payload) {
 		return false, false, false
 	}
-	if c.zip == nil && looksLikeCommand(b) {
+	if c.session.Compression == "" && looksLikeCommand(b) {
 		return true, false, false
 	}
-	if c.zip == nil && c.caps.known {
+	if c.session.Compression == "" && c.caps.known {
 		return false, false, false
 	}
 	zipped, isZstd = c.looksZipped(b)

@@ -1,5 +1,7 @@
 package stream
 
+import "sqlwitness/probe"
+
 // Settle ends a batch: what is still borrowed from it is copied, and holes that
 // stayed open for too long are given up. NowNs is the capture clock. It must be
 // called before the batch is released, and at every tick while Waits is true.
@@ -204,6 +206,9 @@ func (c *Conn) Close(reason EndReason) {
 	c.flushHeld()
 	// Nothing has contradicted a command that fits its segments to the byte.
 	c.confirmed = c.confirmed || c.exact
+	if c.env.config.Mode == probe.ModeNone || c.filtered() && c.resp.begun {
+		c.closeFiltered(0)
+	}
 	switch reason {
 	case EndEvicted, EndTimeout, EndCapture, EndGone:
 		c.finishUnanswered(StatusUnknown, FlagResponseNotCaptured)
