@@ -103,7 +103,7 @@ func TestNone(t *testing.T) {
 		if got.status != stream.StatusNone || got.known&stream.KnownRows != 0 {
 			t.Errorf("a status without a reply: %v", got)
 		}
-		if got.known&stream.KnownResponseBytes != 0 && got.bytes != full.bytes {
+		if got.known&stream.KnownResponseBytes != 0 && got.bytes < full.bytes { // more, if a command that is no command to the filter came next
 			t.Errorf("bytes of %v\nwant %v", got, full)
 		}
 	})
