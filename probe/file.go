@@ -1,0 +1,269 @@
+package probe
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"os"
+	"slices"
+	"sync"
+)
+
+// A FileConfig describes how capture files are read.
+type FileConfig struct {
+	Filter Filter // Interfaces are ignored
+}
+
+// The size of a file's Batch.
+const (
+	maxBatchSegments = 512
+	maxBatchFrames   = 1 << 16 // looked at, wanted or not
+	arenaBytes       = maxFrameBytes
+	maxGreetingPorts = 16
+)
+
+// A File is a source that reads one capture, which may be spread over several
+// files: pcap and pcapng, plain or gzipped, merged by time.
+type File struct {
+	inputs []*input // those not at their end
+	front  *input   // the one with the earliest frame
+	limit  int64    // front's frames up to this time come before all others'
+	all    []*input
+	errs   []error // of inputs that ended badly
+	match  *matcher
+	batch  Batch
+	arena  []byte // the batch's payloads
+	tally  tally
+	counts counters
+	closed bool
+
+	mu        sync.Mutex // guards greetings
+	greetings map[uint16]uint64
+}
+
+// OpenFile opens one capture file.
+func OpenFile(path string, c FileConfig) (*File, error) { return OpenFiles([]string{path}, c) }
+
+// OpenFiles opens the files of one capture. All stay open until they are read.
+// What is wrong with a file is a *FileError; a file that is damaged or cut ends
+// there, and its error comes from Next after everything else.
+func OpenFiles(paths []string, c FileConfig) (*File, error) {
+	f, err := newFile(c)
+	if err != nil {
+		return nil, err
+	}
+	for _, path := range paths {
+		osFile, err := os.Open(path)
+		if err != nil {
+			return nil, errors.Join(err, f.Close())
+		}
+		in, err := newInput(osFile, path)
+		if err != nil {
+			return nil, errors.Join(err, osFile.Close(), f.Close())
+		}
+		in.file = osFile
+		f.add(in)
+	}
+	return f, nil
+}
+
+// NewFile reads a capture file from r. Its name is used in errors only.
+func NewFile(r io.Reader, name string, c FileConfig) (*File, error) {
+	f, err := newFile(c)
+	if err != nil {
+		return nil, err
+	}
+	in, err := newInput(r, name)
+	if err != nil {
+		return nil, err
+	}
+	f.add(in)
+	return f, nil
+}
+
+func newFile(c FileConfig) (*File, error) {
+	m, err := newMatcher(&c.Filter)
+	if err != nil {
+		return nil, err
+	}
+	return &File{
+		match: m,
+		arena: make([]byte, 0, arenaBytes),
+		batch: Batch{Segments: make([]Segment, 0, maxBatchSegments)},
+	}, nil
+}
+
+// add takes in an input and reads its first frame, which tells its turn.
+func (f *File) add(in *input) {
+	f.all = append(f.all, in)
+	f.inputs = append(f.inputs, in)
+	f.step(in)
+}
+
+// step reads the next frame of in, or takes it out at its end.
+func (f *File) step(in *input) {
+	err := in.read()
+	if err == nil {
+		return
+	}
+	if err != io.EOF {
+		f.errs = append(f.errs, err)
+	}
+	f.inputs = slices.DeleteFunc(f.inputs, func(i *input) bool { return i == in })
+	f.front = nil
+}
+
+// next is the input whose frame comes first, nil after the last one.
+func (f *File) next() *input {
+	if f.front != nil && f.front.frame.timeNs <= f.limit {
+		return f.front
+	}
+	f.front, f.limit = nil, math.MaxInt64
+	for _, in := range f.inputs {
+		switch {
+		case f.front == nil:
+			f.front = in
+		case in.frame.timeNs < f.front.frame.timeNs:
+			f.front, f.limit = in, f.front.frame.timeNs
+		default:
+			f.limit = min(f.limit, in.frame.timeNs)
+		}
+	}
+	return f.front
+}
+
+// Next hands out the next stretch of the capture, at most 512 segments; it may
+// be empty. It takes the batch before it back. At the end it returns io.EOF, or
+// the *FileErrors of all files that were damaged or cut: errors.Is with
+// io.ErrUnexpectedEOF tells the latter. It does not allocate.
+func (f *File) Next() (*Batch, error) {
+	f.Release()
+	if f.closed {
+		return nil, os.ErrClosed
+	}
+	in := f.next()
+	if in == nil {
+		if len(f.errs) > 0 {
+			return nil, errors.Join(f.errs...)
+		}
+		return nil, io.EOF
+	}
+	for n := 0; in != nil && n < maxBatchFrames && len(f.batch.Segments) < maxBatchSegments; n++ {
+		if len(f.arena)+len(in.frame.data) > cap(f.arena) {
+			break
+		}
+		f.take(&in.frame)
+		f.step(in)
+		in = f.next()
+	}
+	f.counts.flush(&f.tally)
+	return &f.batch, nil
+}
+
+// take decodes one frame into the batch. What it keeps of the payload moves to
+// the arena: the frame's memory is gone with the next one.
+func (f *File) take(fr *frame) {
+	f.batch.NowNs = max(f.batch.NowNs, fr.timeNs)
+	n := len(f.batch.Segments)
+	seg := &f.batch.Segments[:n+1][n]
+	outcome := f.decode(fr, seg)
+	f.tally.count(outcome, seg)
+	if outcome != Accepted {
+		return
+	}
+	from := len(f.arena)
+	f.arena = append(f.arena, seg.Payload...)
+	seg.Payload = f.arena[from:len(f.arena):len(f.arena)]
+	seg.TimeNs, seg.Generation = fr.timeNs, 0
+	f.batch.Segments = f.batch.Segments[:n+1]
+}
+
+func (f *File) decode(fr *frame, seg *Segment) Outcome {
+	off, outcome := packetOffset(fr.link, fr.data)
+	if outcome != Accepted {
+		return outcome
+	}
+	pkt, wireLen := fr.data[off:], max(fr.wireLen, len(fr.data))-off
+	var t transport
+	snap := f.match.accept(pkt, wireLen, &t)
+	if snap > 0 {
+		pkt = pkt[:min(snap, len(pkt))]
+	}
+	if outcome = Decode(pkt, wireLen, seg); outcome != Accepted {
+		return outcome
+	}
+	outcome = f.match.orient(seg)
+	if outcome == Unwatched && isGreeting(seg.Payload) {
+		f.greeting(seg.Flow.Client.Port()) // Decode took the sender for the client
+	}
+	if outcome == Accepted && snap == 0 {
+		outcome = Filtered
+	}
+	return outcome
+}
+
+func (f *File) greeting(port uint16) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.greetings == nil {
+		f.greetings = make(map[uint16]uint64)
+	}
+	if _, known := f.greetings[port]; known || len(f.greetings) < maxGreetingPorts {
+		f.greetings[port]++
+	}
+}
+
+// Release takes the last Batch back.
+func (f *File) Release() {
+	f.batch.Segments, f.arena = f.batch.Segments[:0], f.arena[:0]
+}
+
+// Stats is what was counted in all batches handed out so far. Any goroutine may
+// call it.
+func (f *File) Stats() Stats {
+	var s Stats
+	f.counts.fill(&s)
+	for _, in := range f.all {
+		s.ReadBytes += in.read64()
+		s.SizeBytes += in.size
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if len(f.greetings) > 0 {
+		s.Greetings = make(map[uint16]uint64, len(f.greetings))
+		for port, n := range f.greetings {
+			s.Greetings[port] = n
+		}
+	}
+	return s
+}
+
+// Close closes the files.
+func (f *File) Close() error {
+	f.closed = true
+	var errs []error
+	for _, in := range f.all {
+		errs = append(errs, in.close())
+	}
+	return errors.Join(errs...)
+}
+
+// A FileError says where in a capture file something is wrong.
+type FileError struct {
+	Path   string
+	Packet int64 // number of the packet, from 1; 0 = before the first
+	Offset int64 // of the packet in the file, after decompression
+	Err    error // io.ErrUnexpectedEOF: the file ends inside the packet
+}
+
+// Error names the file, the packet and the byte.
+func (e *FileError) Error() string {
+	if e.Packet == 0 {
+		return fmt.Sprintf("read %s: %v", e.Path, e.Err)
+	}
+	return fmt.Sprintf("read %s: packet %d at byte %d: %v", e.Path, e.Packet, e.Offset, e.Err)
+}
+
+// Unwrap is e.Err.
+func (e *FileError) Unwrap() error { return e.Err }

@@ -1,0 +1,541 @@
+package probe
+
+import (
+	"bytes"
+	"compress/gzip"
+	"errors"
+	"fmt"
+	"io"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/gopacket/layers"
+)
+
+var watch3306 = FileConfig{Filter: Filter{Ports: []uint16{3306}}}
+
+// readAll is what a source hands out; payloads are copied.
+func readAll(src Source) (segs []Segment, err error) {
+	for {
+		b, err := src.Next()
+		if err != nil {
+			return segs, err
+		}
+		for _, s := range b.Segments {
+			if s.TimeNs > b.NowNs {
+				return segs, fmt.Errorf("segment at %d in a batch until %d", s.TimeNs, b.NowNs)
+			}
+			s.Payload = append([]byte(nil), s.Payload...)
+			segs = append(segs, s)
+		}
+		src.Release()
+	}
+}
+
+func openBytes(t testing.TB, data []byte, c FileConfig) *File {
+	t.Helper()
+	f, err := NewFile(bytes.NewReader(data), "test.pcap", c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return f
+}
+
+func query(seq uint32, text string) []byte {
+	return testPacket{src: client4, dst: server4, flags: ACK | PSH, seq: seq, payload: mysqlPacket(0, "\x03"+text)}.bytes()
+}
+
+func TestFileLinkTypes(t *testing.T) {
+	pkt := query(1, "select 1")
+	pkt6 := testPacket{src: client6, dst: server6, flags: ACK, seq: 1, payload: mysqlPacket(0, "\x03select 1")}.bytes()
+	for _, tt := range []struct {
+		name  string
+		link  linkType
+		frame []byte
+		want  Outcome
+	}{
+		{"ethernet", linkEthernet, ethernet(pkt), Accepted},
+		{"ethernet ipv6", linkEthernet, ethernet(pkt6), Accepted},
+		{"vlan", linkEthernet, ethernet(pkt, 0x8100, 0), Accepted},
+		{"qinq", linkEthernet, ethernet(pkt6, 0x88a8, 5, 0x8100, 6), Accepted},
+		{"old qinq, three tags", linkEthernet, ethernet(pkt, 0x9100, 5, 0x8100, 6, 0x8100, 7), Accepted},
+		{"tag cut short", linkEthernet, ethernet(pkt, 0x8100, 0)[:17], Short},
+		{"arp", linkEthernet, append(make([]byte, 12), 8, 6, 0, 1), NotIP},
+		{"raw", linkRaw, pkt, Accepted},
+		{"raw of BSD", linkRawBSD, pkt6, Accepted},
+		{"raw of OpenBSD", linkRawOpen, pkt, Accepted},
+		{"ipv4", linkIPv4, pkt, Accepted},
+		{"ipv6", linkIPv6, pkt6, Accepted},
+		{"null", linkNull, append([]byte{2, 0, 0, 0}, pkt...), Accepted},
+		{"null, big endian", linkNull, append([]byte{0, 0, 0, 2}, pkt...), Accepted},
+		{"null, ipv6 of macOS", linkNull, append([]byte{30, 0, 0, 0}, pkt6...), Accepted},
+		{"null, ipv6 of FreeBSD", linkNull, append([]byte{0, 0, 0, 28}, pkt6...), Accepted},
+		{"null, something else", linkNull, append([]byte{7, 0, 0, 0}, pkt...), NotIP},
+		{"null cut short", linkNull, []byte{2, 0}, Short},
+		{"loop", linkLoop, append([]byte{0, 0, 0, 24}, pkt6...), Accepted},
+		{"sll", linkSLL, sll(1, pkt), Accepted},
+		{"sll ipv6 vlan", linkSLL, sll(1, pkt6, 0x8100, 9), Accepted},
+		{"sll2", linkSLL2, sll(2, pkt), Accepted},
+		{"sll2 vlan", linkSLL2, sll(2, pkt6, 0x8100, 9), Accepted},
+		{"sll2 arp", linkSLL2, append([]byte{8, 6}, make([]byte, 30)...), NotIP},
+		{"sll2 cut short", linkSLL2, []byte{8, 0, 0, 0}, Short},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			f := openBytes(t, writePcap(t, tt.link, false, testFrame{data: tt.frame}), watch3306)
+			segs, err := readAll(f)
+			if err != io.EOF {
+				t.Fatal(err)
+			}
+			if s := f.Stats(); s.Packets != 1 || s.Outcomes[tt.want] != 1 {
+				t.Fatalf("%+v, want %v", s, tt.want)
+			}
+			if tt.want == Accepted && (len(segs) != 1 || string(segs[0].Payload[5:]) != "select 1" || segs[0].TimeNs != startTime.UnixNano()) {
+				t.Errorf("%+v", segs)
+			}
+		})
+	}
+}
+
+// The same frames in every container are the same segments.
+func TestFileFormats(t *testing.T) {
+	var frames []testFrame
+	for i := range 1500 {
+		frames = append(frames, testFrame{after: time.Duration(i) * time.Millisecond, data: ethernet(query(uint32(i), fmt.Sprintf("select %d", i)))})
+	}
+	big := make([]byte, 200_000) // longer than the header's snap length, and than the read buffer
+	frames = append(frames, testFrame{after: 2 * time.Second, data: ethernet(testPacket{src: server4, dst: client4, zeroLength: true, flags: ACK, payload: big}.bytes())})
+	snapped := ethernet(query(5000, strings.Repeat("x", 500)))
+	frames = append(frames, testFrame{after: 3 * time.Second, data: snapped[:200], wire: len(snapped)})
+	plain := writePcap(t, linkEthernet, false, frames...)
+	var zipped bytes.Buffer
+	z := gzip.NewWriter(&zipped)
+	z.Write(plain)
+	z.Close()
+	for name, data := range map[string][]byte{
+		"pcap": plain, "nanoseconds": writePcap(t, linkEthernet, true, frames...), "big endian": bigEndian(plain),
+		"pcapng": writePcapng(t, []layers.LinkType{layers.LinkTypeEthernet}, frames...), "gzip": zipped.Bytes(),
+	} {
+		t.Run(name, func(t *testing.T) {
+			path := filepath.Join(t.TempDir(), "x")
+			if err := os.WriteFile(path, data, 0o600); err != nil {
+				t.Fatal(err)
+			}
+			f, err := OpenFile(path, watch3306)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer f.Close()
+			segs, err := readAll(f)
+			if err != io.EOF || len(segs) != 1502 {
+				t.Fatalf("%d segments, %v", len(segs), err)
+			}
+			for i, s := range segs[:1500] {
+				if s.Seq != uint32(i) || s.TimeNs != startTime.Add(frames[i].after).UnixNano() || string(s.Payload[5:]) != fmt.Sprintf("select %d", i) {
+					t.Fatalf("segment %d: %+v", i, s)
+				}
+			}
+			if b := segs[1500]; len(b.Payload) != len(big) || b.FromClient || b.Flow.Client != client4 {
+				t.Errorf("%d bytes, flow %v", len(b.Payload), b.Flow)
+			}
+			if s := segs[1501]; s.WireLen() != 505 || s.Snipped == 0 || len(s.Payload) != 200-14-40 {
+				t.Errorf("snapped: %d of %d bytes", len(s.Payload), s.WireLen())
+			}
+			st := f.Stats()
+			if st.Packets != 1502 || st.Outcomes[Accepted] != 1502 || st.Snipped != 1 || st.ReadBytes != int64(len(data)) || st.SizeBytes != st.ReadBytes {
+				t.Errorf("%+v of %d bytes", st, len(data))
+			}
+		})
+	}
+}
+
+func TestFileLedger(t *testing.T) {
+	other := netip.AddrPortFrom(server4.Addr(), 3399)
+	f := openBytes(t, writePcap(t, linkRaw, false,
+		testFrame{data: query(1, "a")},
+		testFrame{data: testPacket{src: client4, dst: server4, flags: ACK}.bytes()},
+		testFrame{data: testPacket{src: client4, dst: server4, proto: 17}.bytes()},
+		testFrame{data: testPacket{src: client4, dst: server4, fragment: 0x2000}.bytes()},
+		testFrame{data: query(1, "a")[:30]},
+		testFrame{data: testPacket{src: other, dst: client4, payload: greetingPacket()}.bytes()},
+		testFrame{data: testPacket{src: other, dst: client4, payload: mysqlPacket(0, "\x0anot a version of a server, but long")}.bytes()},
+		testFrame{data: testPacket{src: client6, dst: server6, extensions: []byte{60}, payload: []byte("abcde")}.bytes()},
+		testFrame{data: []byte{0x10}},
+	), FileConfig{Filter: Filter{Ports: []uint16{3306}, ExcludeClients: []netip.Prefix{netip.MustParsePrefix("2001:db8::3/128")}}})
+	if _, err := readAll(f); err != io.EOF {
+		t.Fatal(err)
+	}
+	s := f.Stats()
+	want := [numOutcomes]uint64{Accepted: 1, Filtered: 1, NotTCP: 1, Fragment: 1, Short: 1, Unwatched: 2, Excluded: 1, NotIP: 1}
+	sum := uint64(0)
+	for _, n := range s.Outcomes {
+		sum += n
+	}
+	if s.Outcomes != want || s.Packets != sum || sum != 9 {
+		t.Errorf("%+v, want %v", s, want)
+	}
+	if len(s.Greetings) != 1 || s.Greetings[3399] != 1 {
+		t.Errorf("greetings %v", s.Greetings)
+	}
+}
+
+func TestGreetingPortsAreBounded(t *testing.T) {
+	var frames []testFrame
+	for i := range 100 {
+		src := netip.AddrPortFrom(server4.Addr(), uint16(1000+i%50))
+		frames = append(frames, testFrame{data: testPacket{src: src, dst: client4, payload: greetingPacket()}.bytes()})
+	}
+	f := openBytes(t, writePcap(t, linkRaw, false, frames...), watch3306)
+	if _, err := readAll(f); err != io.EOF {
+		t.Fatal(err)
+	}
+	if g := f.Stats().Greetings; len(g) != maxGreetingPorts || g[1000] != 2 {
+		t.Errorf("%v", g)
+	}
+}
+
+func TestFileMode(t *testing.T) {
+	reply := testPacket{src: server4, dst: client4, payload: append(mysqlPacket(1, "\x01"), make([]byte, 1000)...)}.bytes()
+	row := testPacket{src: server4, dst: client4, payload: []byte("rows that go on")}.bytes()
+	for mode, want := range map[Mode]int{ModeFull: 3, ModeStatus: 2, ModeNone: 1} {
+		f := openBytes(t, writePcap(t, linkRaw, false, testFrame{data: query(1, "a")}, testFrame{data: reply}, testFrame{data: row}),
+			FileConfig{Filter: Filter{Ports: []uint16{3306}, Mode: mode}})
+		segs, err := readAll(f)
+		if err != io.EOF || len(segs) != want {
+			t.Fatalf("%v: %d segments, %v", mode, len(segs), err)
+		}
+		if mode == ModeStatus && (segs[1].WireLen() != 1005 || len(segs[1].Payload) != snapStatus-40) {
+			t.Errorf("status: %d of %d bytes", len(segs[1].Payload), segs[1].WireLen())
+		}
+	}
+}
+
+// A file cut anywhere hands out what came before the cut and then says so.
+func TestFileCutAtEveryByte(t *testing.T) {
+	frames := []testFrame{{data: ethernet(query(1, "one"))}, {data: ethernet(query(2, "two"))}, {data: ethernet(query(3, "three"))}}
+	plain := writePcap(t, linkEthernet, false, frames...)
+	ng := writePcapng(t, []layers.LinkType{layers.LinkTypeEthernet}, frames...)
+	for _, tt := range []struct {
+		name string
+		data []byte
+	}{{"pcap", plain}, {"pcapng", ng}} {
+		ends := map[int]bool{} // where a cut leaves a whole file
+		if tt.name == "pcap" {
+			at := pcapHeaderBytes
+			ends[at] = true
+			for _, f := range frames {
+				at += pcapRecordBytes + len(f.data)
+				ends[at] = true
+			}
+		} else {
+			for at := 0; at < len(ng); {
+				at += int(uint32(ng[at+4]) | uint32(ng[at+5])<<8)
+				ends[at] = true
+			}
+		}
+		lastSegs := 0
+		for n := range len(tt.data) + 1 {
+			f, err := NewFile(bytes.NewReader(tt.data[:n]), "cut.pcap", watch3306)
+			var segs []Segment
+			if err == nil {
+				segs, err = readAll(f)
+			}
+			var fe *FileError
+			switch {
+			case ends[n] && err != io.EOF:
+				t.Errorf("%s: whole with %d bytes: %v", tt.name, n, err)
+			case !ends[n] && (!errors.As(err, &fe) || !errors.Is(err, io.ErrUnexpectedEOF) || fe.Path != "cut.pcap"):
+				t.Errorf("%s: cut at %d: %v", tt.name, n, err)
+			case !ends[n] && len(segs) > 0 && (fe.Packet != int64(len(segs))+1 || fe.Offset == 0 || fe.Offset > int64(n)):
+				t.Errorf("%s: cut at %d after %d packets: %v", tt.name, n, len(segs), err)
+			}
+			if len(segs) < lastSegs {
+				t.Errorf("%s: cut at %d: %d segments, one byte less had %d", tt.name, n, len(segs), lastSegs)
+			}
+			lastSegs = len(segs)
+		}
+		if lastSegs != 3 || len(ends) < 4 {
+			t.Errorf("%s: %d segments, %d ends", tt.name, lastSegs, len(ends))
+		}
+	}
+}
+
+// A cut gzip file is cut, even where the capture in it is whole.
+func TestCutGzip(t *testing.T) {
+	var zipped bytes.Buffer
+	z := gzip.NewWriter(&zipped)
+	z.Write(writePcap(t, linkRaw, false, testFrame{data: query(1, "one")}))
+	z.Close()
+	for n := 3; n < zipped.Len(); n++ {
+		f, err := NewFile(bytes.NewReader(zipped.Bytes()[:n]), "cut.gz", watch3306)
+		if err == nil {
+			_, err = readAll(f)
+		}
+		if !errors.Is(err, io.ErrUnexpectedEOF) {
+			t.Errorf("cut at %d of %d: %v", n, zipped.Len(), err)
+		}
+	}
+}
+
+func TestNotACapture(t *testing.T) {
+	bad := writePcap(t, linkRaw, false, testFrame{data: query(1, "one")}, testFrame{data: query(2, "two")})
+	long := append([]byte(nil), bad...)
+	copy(long[pcapHeaderBytes+pcapRecordBytes+len(query(1, "one"))+8:], []byte{0, 0, 0x20, 0})
+	for _, tt := range []struct {
+		name, data, want string
+	}{
+		{"empty", "", "read test.pcap: the file is empty"},
+		{"text", "select 1;\nselect 2;\n", "not a capture file: it looks like text; expected is pcap or pcapng, plain or gzipped"},
+		{"json", `{"a":1}`, "it looks like JSON"},
+		{"zip", "PK\x03\x04....", "it looks like a zip archive"},
+		{"zstd", "\x28\xb5\x2f\xfd....", "it looks like a zstd archive"},
+		{"binary", "\x00\x01\x02\x03\x04", "it looks like binary data that starts with 00 01 02 03 04"},
+		{"two bytes", "ab", "2 bytes are too few"},
+		{"wifi", string(writePcap(t, 105, false)), "link type 105 (IEEE802_11) is not supported; Ethernet,"},
+		{"unnamed link type", string(writePcap(t, 999, false)), "link type 999 is not supported"},
+		{"version", "\xd4\xc3\xb2\xa1\x09\x00" + string(make([]byte, 18)), "pcap version 9 is not supported"},
+		{"wifi in pcapng", string(writePcapng(t, []layers.LinkType{layers.LinkTypeIEEE802_11}, testFrame{data: query(1, "x")})), "link type 105 (IEEE802_11) is not supported"},
+		{"record too long", string(long), "read test.pcap: packet 2 at byte 88: the file is damaged: a record of 2097152 bytes"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			f, err := NewFile(strings.NewReader(tt.data), "test.pcap", watch3306)
+			if err == nil {
+				_, err = readAll(f)
+			}
+			var fe *FileError
+			if !errors.As(err, &fe) || !strings.Contains(err.Error(), tt.want) {
+				t.Errorf("%v, want %s", err, tt.want)
+			}
+		})
+	}
+	if _, err := OpenFile("/nonexistent.pcap", watch3306); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("%v", err)
+	}
+}
+
+// Damage in a pcapng file is found, not followed.
+func TestDamagedPcapng(t *testing.T) {
+	whole := writePcapng(t, []layers.LinkType{layers.LinkTypeRaw}, testFrame{data: query(1, "one")}, testFrame{data: query(2, "two")})
+	second := len(whole) - 32 - (len(query(2, "two"))+3)&^3 // where the block of the second packet starts
+	for _, tt := range []struct {
+		name  string
+		at    int // in the second packet's block
+		bytes string
+		want  string
+	}{
+		{"interface", 8, "\x01\x00\x00\x00", "a packet of interface 1, there are 1"},
+		{"captured length", 20, "\x70\x00\x00\x00", "a packet of 112 bytes in a block of"},
+		{"huge captured length", 20, "\xff\xff\xff\xff", "a packet of 4294967295 bytes in a block of"},
+		{"block length", 4, "\x40\x00\x00\x00", "a block of 64 bytes ends as one of"},
+		{"odd block length", 4, "\x41\x00\x00\x00", "a block of 65 bytes"},
+		{"no block length", 4, "\x00\x00\x00\x00", "a block of 0 bytes"},
+		{"huge block length", 4, "\x00\x00\x00\x10", "a block of 268435456 bytes, at most"},
+		{"section in the middle", 0, "\x0a\x0d\x0d\x0a", "a section without byte order"},
+	} {
+		data := append([]byte(nil), whole...)
+		copy(data[second+tt.at:], tt.bytes)
+		segs, err := readAll(openBytes(t, data, watch3306))
+		var fe *FileError
+		if !errors.As(err, &fe) || fe.Packet != 2 || fe.Offset != int64(second) || !strings.Contains(err.Error(), tt.want) || len(segs) != 1 {
+			t.Errorf("%s: %d segments, %v", tt.name, len(segs), err)
+		}
+	}
+}
+
+func TestPcapngInterfaces(t *testing.T) {
+	data := writePcapng(t, []layers.LinkType{layers.LinkTypeEthernet, layers.LinkTypeRaw, layers.LinkTypeIEEE802_11},
+		testFrame{data: ethernet(query(1, "one"))}, testFrame{data: query(2, "two"), iface: 1, after: time.Microsecond}, testFrame{data: query(3, "x"), iface: 2})
+	data = append(data, writePcapng(t, []layers.LinkType{layers.LinkTypeRaw}, testFrame{data: query(4, "four"), after: time.Second})...)
+	f := openBytes(t, data, watch3306)
+	segs, err := readAll(f)
+	if err != io.EOF || len(segs) != 3 || f.Stats().Outcomes[UnknownLink] != 1 {
+		t.Fatalf("%d segments, %v, %+v", len(segs), err, f.Stats())
+	}
+	for i, want := range []struct {
+		seq   uint32
+		after time.Duration
+	}{{1, 0}, {2, time.Microsecond}, {4, time.Second}} {
+		if segs[i].Seq != want.seq || segs[i].TimeNs != startTime.Add(want.after).UnixNano() {
+			t.Errorf("segment %d: %+v", i, segs[i])
+		}
+	}
+}
+
+// The clocks of pcapng interfaces.
+func TestPcapngTime(t *testing.T) {
+	for _, tt := range []struct {
+		i     ngIface
+		stamp uint64
+		want  int64
+	}{
+		{ngIface{exponent: 6}, 1_700_000_000_123_456, 1_700_000_000_123_456_000},
+		{ngIface{exponent: 9}, 1_700_000_000_123_456_789, 1_700_000_000_123_456_789},
+		{ngIface{exponent: 0, offset: -5}, 15, 10e9},
+		{ngIface{exponent: 12}, 5_000_000_001_000, 5_000_000_001},
+		{ngIface{binary: true, exponent: 10}, 3<<10 | 512, 3_500_000_000},
+		{ngIface{binary: true, exponent: 32, offset: 1}, 7<<32 | 1<<31, 8_500_000_000},
+		{ngIface{binary: true, exponent: 0}, 4, 4e9},
+		{ngIface{binary: true, exponent: 100}, 4, 0},
+		{ngIface{exponent: 100}, 4, 0},
+	} {
+		if got := tt.i.timeNs(tt.stamp); got != tt.want {
+			t.Errorf("%+v at %d: %d, want %d", tt.i, tt.stamp, got, tt.want)
+		}
+	}
+}
+
+// Several files are one capture, in the order of time; a cut one does not hold
+// back the others.
+func TestFilesAreMerged(t *testing.T) {
+	const n = 900
+	var frames [3][]testFrame
+	for i := range n {
+		at := (i / 100) % 3
+		if i%7 == 0 {
+			at = i % 3
+		}
+		frames[at] = append(frames[at], testFrame{after: time.Duration(i) * time.Microsecond, data: query(uint32(i), "x")})
+	}
+	dir := t.TempDir()
+	var paths []string
+	for i, data := range [][]byte{
+		writePcap(t, linkRaw, false, frames[0]...),
+		writePcapng(t, []layers.LinkType{layers.LinkTypeRaw}, frames[1]...),
+		writePcap(t, linkRaw, true, frames[2]...),
+		writePcap(t, linkRaw, false),
+	} {
+		paths = append(paths, filepath.Join(dir, fmt.Sprint(i)))
+		if err := os.WriteFile(paths[i], data, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	read := func(want int, wantErr error) {
+		t.Helper()
+		f, err := OpenFiles(paths, watch3306)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer f.Close()
+		segs, err := readAll(f)
+		if !errors.Is(err, wantErr) || len(segs) != want {
+			t.Fatalf("%d segments, %v", len(segs), err)
+		}
+		for i := 1; i < len(segs); i++ {
+			if segs[i].TimeNs <= segs[i-1].TimeNs {
+				t.Fatalf("segment %d is earlier than the one before", i)
+			}
+		}
+	}
+	read(n, io.EOF)
+	if err := os.Truncate(paths[0], 24+57*100+30); err != nil {
+		t.Fatal(err)
+	}
+	whole := (24 + 57*100 + 30 - 24) / (pcapRecordBytes + len(query(0, "x")))
+	read(n-len(frames[0])+whole, io.ErrUnexpectedEOF)
+}
+
+func TestFileDoesNotAllocate(t *testing.T) {
+	var frames []testFrame
+	for i := range 30000 {
+		frames = append(frames, testFrame{after: time.Duration(i), data: ethernet(query(uint32(i), "select 1"))})
+	}
+	for name, data := range map[string][]byte{
+		"pcap": writePcap(t, linkEthernet, true, frames...), "pcapng": writePcapng(t, []layers.LinkType{layers.LinkTypeEthernet}, frames...),
+	} {
+		f := openBytes(t, data, watch3306)
+		got := 0
+		if n := testing.AllocsPerRun(30, func() {
+			b, err := f.Next()
+			if err != nil {
+				t.Fatal(err)
+			}
+			got += len(b.Segments)
+			f.Release()
+		}); n != 0 || got != 31*maxBatchSegments {
+			t.Errorf("%s: %v allocations per batch, %d segments", name, n, got)
+		}
+	}
+}
+
+// Captures from elsewhere are read without complaint; each of their packets is
+// accounted for.
+func TestForeignCaptures(t *testing.T) {
+	dir := os.Getenv("SQLWITNESS_CAPTURES")
+	if dir == "" {
+		t.Skip("SQLWITNESS_CAPTURES names no directory of captures")
+	}
+	paths, err := filepath.Glob(filepath.Join(dir, "*.pcap*"))
+	if err != nil || len(paths) == 0 {
+		t.Fatalf("no captures in %s; %v", dir, err)
+	}
+	packets, segments := uint64(0), 0
+	for _, path := range paths {
+		f, err := OpenFile(path, FileConfig{Filter: Filter{Ports: []uint16{3306, 3307, 6033, 5432, 20130, 30130, 2883}}})
+		if err != nil {
+			t.Error(err)
+			continue
+		}
+		segs, err := readAll(f)
+		if err != io.EOF {
+			t.Error(err)
+		}
+		s := f.Stats()
+		if s.Outcomes[Accepted] != uint64(len(segs)) || s.ReadBytes != s.SizeBytes || s.Packets == 0 {
+			t.Errorf("%s: %d segments, %+v", path, len(segs), s)
+		}
+		packets, segments = packets+s.Packets, segments+len(segs)
+		f.Close()
+	}
+	t.Logf("%d files, %d packets, %d segments", len(paths), packets, segments)
+}
+
+func FuzzFile(f *testing.F) {
+	frames := []testFrame{{data: ethernet(query(1, "one"))}, {data: ethernet(query(2, "two"))}}
+	f.Add(writePcap(f, linkEthernet, false, frames...))
+	f.Add(bigEndian(writePcap(f, linkSLL2, true, testFrame{data: sll(2, query(1, "x"), 0x8100, 1)})))
+	f.Add(writePcapng(f, []layers.LinkType{layers.LinkTypeEthernet, layers.LinkTypeRaw}, frames...))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		file, err := NewFile(bytes.NewReader(data), "fuzz", watch3306)
+		if err == nil {
+			var segs []Segment
+			segs, err = readAll(file)
+			if s := file.Stats(); s.Outcomes[Accepted] != uint64(len(segs)) {
+				t.Errorf("%d segments, %+v", len(segs), s)
+			}
+		}
+		var fe *FileError
+		if err != io.EOF && !errors.As(err, &fe) {
+			t.Errorf("%v", err)
+		}
+	})
+}
+
+func BenchmarkFile(b *testing.B) {
+	var frames []testFrame
+	for i := range 10000 {
+		frames = append(frames, testFrame{after: time.Duration(i), data: ethernet(testPacket{src: client4, dst: server4, flags: ACK, seq: uint32(i), tcpOptions: 12, payload: make([]byte, 60)}.bytes())})
+	}
+	for name, data := range map[string][]byte{
+		"format=pcap": writePcap(b, linkEthernet, true, frames...), "format=pcapng": writePcapng(b, []layers.LinkType{layers.LinkTypeEthernet}, frames...),
+	} {
+		b.Run(name, func(b *testing.B) {
+			b.ReportAllocs()
+			b.SetBytes(int64(len(data)))
+			n := 0
+			for b.Loop() {
+				f := openBytes(b, data, watch3306)
+				for {
+					batch, err := f.Next()
+					if err != nil {
+						break
+					}
+					n += len(batch.Segments)
+				}
+			}
+			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(n), "ns/packet")
+		})
+	}
+}
