@@ -135,6 +135,9 @@ type Conn struct {
 	statements   map[uint32]*statement
 	lastPrepared uint32
 
+	lastRequest    []byte // the client's bytes that were taken last, borrowed until Settle
+	lastRequestSeq uint32
+
 	retired []*buffer // of held segments that were taken in this batch
 	kept    int       // what account told last
 
@@ -264,6 +267,7 @@ func (c *Conn) arrange(h *half, s *probe.Segment) {
 		c.jump(h, s)
 		return
 	}
+	c.compare(h, s)
 	seg := *s
 	st.RepeatedBytes += uint64(h.trim(&seg))
 	if len(seg.Payload) == 0 && seg.Snipped == 0 && seg.Flags&probe.FIN == 0 {
@@ -352,6 +356,9 @@ func (c *Conn) takeSegment(h *half, s *probe.Segment) {
 	}
 	h.next += uint32(s.WireLen())
 	if len(s.Payload) > 0 {
+		if s.FromClient {
+			c.lastRequest, c.lastRequestSeq = s.Payload, s.Seq
+		}
 		if s.FromClient {
 			c.readRequest(s)
 		} else {

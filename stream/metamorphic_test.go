@@ -86,7 +86,7 @@ func replay(t *testing.T, segments []probe.Segment, batch func() int) string {
 }
 
 // The counts of bytes of a session depend on repeats, its times on the order.
-var times = regexp.MustCompile(` (first|took)=-?\d+`)
+var times = regexp.MustCompile(` (first|took)=-?\d+| \+overlap_conflict`)
 
 func always(n int) func() int { return func() int { return n } }
 

@@ -25,9 +25,10 @@ func beginsProxy(b []byte) bool {
 	return bytes.HasPrefix(proxyV1, b[:min(len(b), len(proxyV1))]) || bytes.HasPrefix(proxyV2, b[:min(len(b), len(proxyV2))])
 }
 
-// proxyBytes is readProxy on a connection that may still begin with a header.
+// proxyBytes is readProxy on a connection that may still begin with a header: the
+// client has sent nothing else. The server may have greeted it already.
 func (c *Conn) proxyBytes(b []byte) (int, bool) {
-	if c.phase != phaseNew || c.session.Proxy.IsValid() {
+	if c.phase != phaseNew && c.phase != phaseLogin || c.session.Proxy.IsValid() || c.request.started {
 		return 0, false
 	}
 	return c.readProxy(b)

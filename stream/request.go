@@ -75,6 +75,11 @@ const keepSlack = 4 << 10
 func (c *Conn) readRequest(s *probe.Segment) {
 	b := s.Payload
 	for len(b) > 0 {
+		if n, ok := c.proxyBytes(b); ok {
+			c.env.Stats.ParsedBytes += uint64(n)
+			b = b[n:]
+			continue
+		}
 		switch c.phase {
 		case phaseOpaque:
 			c.env.Stats.OpaqueBytes += uint64(len(b))
@@ -82,11 +87,6 @@ func (c *Conn) readRequest(s *probe.Segment) {
 			c.readOpaque(s, b)
 			return
 		case phaseNew, phaseSync:
-			if n, ok := c.proxyBytes(b); ok {
-				c.env.Stats.ParsedBytes += uint64(n)
-				b = b[n:]
-				continue
-			}
 			if !c.syncRequest(s, b) {
 				c.skip(b, &c.requestBytes)
 				return

@@ -18,6 +18,7 @@ func (c *Conn) Settle(nowNs int64) {
 	c.settleCommands()
 	c.request.settle()
 	c.reply.settle()
+	c.lastRequest = nil
 	for i, b := range c.retired {
 		b.free()
 		c.retired[i] = nil

@@ -22,6 +22,8 @@ type Stats struct {
 	KeptBytes uint64 // gauge: memory of what waits from batch to batch: held segments, texts
 	Relieved  uint64 // times a connection's texts were cut and its holes given up to hold the limit
 
+	OverlapConflicts uint64 // segments that repeat bytes of the client with other values
+
 	Gaps     uint64 // holes that were given up
 	GapBytes uint64 // bytes that the capture lacks (not in Bytes)
 	Resyncs  uint64 // times a command boundary had to be found again
@@ -52,6 +54,7 @@ func (s *Stats) Add(o *Stats) {
 	s.HeldBytes += o.HeldBytes
 	s.KeptBytes += o.KeptBytes
 	s.Relieved += o.Relieved
+	s.OverlapConflicts += o.OverlapConflicts
 	s.Gaps += o.Gaps
 	s.GapBytes += o.GapBytes
 	s.Resyncs += o.Resyncs

@@ -1,6 +1,7 @@
 package stream
 
 import (
+	"bytes"
 	"slices"
 
 	"sqlwitness/probe"
@@ -89,5 +90,40 @@ func (h *half) settle() {
 			s.own.add(s.seg.Payload)
 			s.seg.Payload = s.own.b
 		}
+	}
+}
+
+// overlapDiffers reports that a and b, which begin at sequence numbers seqA and
+// seqB, have different bytes where they overlap.
+func overlapDiffers(a []byte, seqA uint32, b []byte, seqB uint32) bool {
+	if d := int(int32(seqB - seqA)); d >= 0 {
+		a = a[min(d, len(a)):]
+	} else {
+		b = b[min(-d, len(b)):]
+	}
+	n := min(len(a), len(b))
+	return !bytes.Equal(a[:n], b[:n])
+}
+
+// compare looks for bytes of the client that come again with other values, a sign
+// of evasion: the server took the first copy, and so is the first copy read here.
+// Only bytes of the same batch, or still held, are there to be compared.
+func (c *Conn) compare(h *half, s *probe.Segment) {
+	if h != &c.client || len(s.Payload) == 0 {
+		return
+	}
+	differs := overlapDiffers(c.lastRequest, c.lastRequestSeq, s.Payload, s.Seq)
+	for i := range h.held {
+		held := &h.held[i].seg
+		differs = differs || overlapDiffers(held.Payload, held.Seq, s.Payload, s.Seq)
+	}
+	if !differs {
+		return
+	}
+	c.env.Stats.OverlapConflicts++
+	if n := len(c.waiting); n > 0 {
+		c.waiting[n-1].flags |= FlagOverlapConflict
+	} else {
+		c.pendingFlags |= FlagOverlapConflict
 	}
 }
