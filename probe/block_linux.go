@@ -30,10 +30,8 @@ func (b block) ready() bool {
 // packets is the number of packets in the block, also while the kernel fills it.
 func (b block) packets() uint32 { return atomic.LoadUint32(&b.header().Num_pkts) }
 
-// giveBack returns the block to the kernel. The count is cleared so that it
-// tells nothing of the past before the kernel opens the block again.
+// giveBack returns the block to the kernel.
 func (b block) giveBack() {
-	atomic.StoreUint32(&b.header().Num_pkts, 0)
 	atomic.StoreUint32(&b.header().Block_status, unix.TP_STATUS_KERNEL)
 }
 

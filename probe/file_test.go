@@ -59,6 +59,7 @@ func TestFileLinkTypes(t *testing.T) {
 		want  Outcome
 	}{
 		{"ethernet", linkEthernet, ethernet(pkt), Accepted},
+		{"ethernet with check sequence", linkEthernet | 0x24000000, append(ethernet(pkt), 1, 2, 3, 4), Accepted},
 		{"ethernet ipv6", linkEthernet, ethernet(pkt6), Accepted},
 		{"vlan", linkEthernet, ethernet(pkt, 0x8100, 0), Accepted},
 		{"qinq", linkEthernet, ethernet(pkt6, 0x88a8, 5, 0x8100, 6), Accepted},
@@ -316,77 +317,6 @@ func TestNotACapture(t *testing.T) {
 	}
 }
 
-// Damage in a pcapng file is found, not followed.
-func TestDamagedPcapng(t *testing.T) {
-	whole := writePcapng(t, []layers.LinkType{layers.LinkTypeRaw}, testFrame{data: query(1, "one")}, testFrame{data: query(2, "two")})
-	second := len(whole) - 32 - (len(query(2, "two"))+3)&^3 // where the block of the second packet starts
-	for _, tt := range []struct {
-		name  string
-		at    int // in the second packet's block
-		bytes string
-		want  string
-	}{
-		{"interface", 8, "\x01\x00\x00\x00", "a packet of interface 1, there are 1"},
-		{"captured length", 20, "\x70\x00\x00\x00", "a packet of 112 bytes in a block of"},
-		{"huge captured length", 20, "\xff\xff\xff\xff", "a packet of 4294967295 bytes in a block of"},
-		{"block length", 4, "\x40\x00\x00\x00", "a block of 64 bytes ends as one of"},
-		{"odd block length", 4, "\x41\x00\x00\x00", "a block of 65 bytes"},
-		{"no block length", 4, "\x00\x00\x00\x00", "a block of 0 bytes"},
-		{"huge block length", 4, "\x00\x00\x00\x10", "a block of 268435456 bytes, at most"},
-		{"section in the middle", 0, "\x0a\x0d\x0d\x0a", "a section without byte order"},
-	} {
-		data := append([]byte(nil), whole...)
-		copy(data[second+tt.at:], tt.bytes)
-		segs, err := readAll(openBytes(t, data, watch3306))
-		var fe *FileError
-		if !errors.As(err, &fe) || fe.Packet != 2 || fe.Offset != int64(second) || !strings.Contains(err.Error(), tt.want) || len(segs) != 1 {
-			t.Errorf("%s: %d segments, %v", tt.name, len(segs), err)
-		}
-	}
-}
-
-func TestPcapngInterfaces(t *testing.T) {
-	data := writePcapng(t, []layers.LinkType{layers.LinkTypeEthernet, layers.LinkTypeRaw, layers.LinkTypeIEEE802_11},
-		testFrame{data: ethernet(query(1, "one"))}, testFrame{data: query(2, "two"), iface: 1, after: time.Microsecond}, testFrame{data: query(3, "x"), iface: 2})
-	data = append(data, writePcapng(t, []layers.LinkType{layers.LinkTypeRaw}, testFrame{data: query(4, "four"), after: time.Second})...)
-	f := openBytes(t, data, watch3306)
-	segs, err := readAll(f)
-	if err != io.EOF || len(segs) != 3 || f.Stats().Outcomes[UnknownLink] != 1 {
-		t.Fatalf("%d segments, %v, %+v", len(segs), err, f.Stats())
-	}
-	for i, want := range []struct {
-		seq   uint32
-		after time.Duration
-	}{{1, 0}, {2, time.Microsecond}, {4, time.Second}} {
-		if segs[i].Seq != want.seq || segs[i].TimeNs != startTime.Add(want.after).UnixNano() {
-			t.Errorf("segment %d: %+v", i, segs[i])
-		}
-	}
-}
-
-// The clocks of pcapng interfaces.
-func TestPcapngTime(t *testing.T) {
-	for _, tt := range []struct {
-		i     ngIface
-		stamp uint64
-		want  int64
-	}{
-		{ngIface{exponent: 6}, 1_700_000_000_123_456, 1_700_000_000_123_456_000},
-		{ngIface{exponent: 9}, 1_700_000_000_123_456_789, 1_700_000_000_123_456_789},
-		{ngIface{exponent: 0, offset: -5}, 15, 10e9},
-		{ngIface{exponent: 12}, 5_000_000_001_000, 5_000_000_001},
-		{ngIface{binary: true, exponent: 10}, 3<<10 | 512, 3_500_000_000},
-		{ngIface{binary: true, exponent: 32, offset: 1}, 7<<32 | 1<<31, 8_500_000_000},
-		{ngIface{binary: true, exponent: 0}, 4, 4e9},
-		{ngIface{binary: true, exponent: 100}, 4, 0},
-		{ngIface{exponent: 100}, 4, 0},
-	} {
-		if got := tt.i.timeNs(tt.stamp); got != tt.want {
-			t.Errorf("%+v at %d: %d, want %d", tt.i, tt.stamp, got, tt.want)
-		}
-	}
-}
-
 // Several files are one capture, in the order of time; a cut one does not hold
 // back the others.
 func TestFilesAreMerged(t *testing.T) {
@@ -435,6 +365,33 @@ func TestFilesAreMerged(t *testing.T) {
 	}
 	whole := (24 + 57*100 + 30 - 24) / (pcapRecordBytes + len(query(0, "x")))
 	read(n-len(frames[0])+whole, io.ErrUnexpectedEOF)
+}
+
+// A batch never holds more than the arena, however large its frames are.
+func TestFileBatchIsBounded(t *testing.T) {
+	var frames []testFrame
+	for i := range 40 {
+		frames = append(frames, testFrame{data: testPacket{src: client4, dst: server4, seq: uint32(i), payload: make([]byte, 60_000)}.bytes()})
+	}
+	f := openBytes(t, writePcap(t, linkRaw, false, frames...), watch3306)
+	batches, total := 0, 0
+	for {
+		b, err := f.Next()
+		if err == io.EOF {
+			break
+		}
+		size := 0
+		for _, s := range b.Segments {
+			size += len(s.Payload)
+		}
+		if batches++; size > arenaBytes || size == 0 {
+			t.Errorf("batch %d holds %d bytes", batches, size)
+		}
+		total += size
+	}
+	if total != 40*60_000 || batches != 3 || cap(f.arena) != arenaBytes {
+		t.Errorf("%d bytes in %d batches, room for %d", total, batches, cap(f.arena))
+	}
 }
 
 func TestFileDoesNotAllocate(t *testing.T) {

@@ -34,7 +34,7 @@ func (f *Filter) kernelProgram() ([]bpf.Instruction, error) {
 		return nil, err
 	}
 	var a assembler
-	drop, body2 := a.label(), a.label()
+	drop, packet := a.label(), a.label()
 	// Loopback shows each packet twice, on its way out and in.
 	inward := a.label()
 	a.emit(bpf.LoadExtension{Num: bpf.ExtType})
@@ -52,11 +52,11 @@ func (f *Filter) kernelProgram() ([]bpf.Instruction, error) {
 		a.place(wanted)
 	}
 	a.emit(bpf.LoadExtension{Num: bpf.ExtProto})
-	a.jumpIf(bpf.JumpEqual, etherTypeIPv4, body2)
-	a.jumpIf(bpf.JumpEqual, etherTypeIPv6, body2)
+	a.jumpIf(bpf.JumpEqual, etherTypeIPv4, packet)
+	a.jumpIf(bpf.JumpEqual, etherTypeIPv6, packet)
 	a.place(drop)
 	a.emit(bpf.RetConstant{Val: 0})
-	a.place(body2)
+	a.place(packet)
 	a.emit(body...)
 	return a.program()
 }

@@ -15,10 +15,10 @@ import (
 
 // An input is one capture file and its frame to come.
 //
-// Note: pcapgo's readers were tried first. Their link type has 8 bits, which
-// turns LINUX_SLL2 (276) into 20; the pcapng reader reports the same io.EOF at
-// a clean end and inside a block, divides by zero for some clock resolutions,
-// and allocates what a damaged length says.
+// Note: gopacket/pcapgo writes the captures of the tests but does not read here.
+// Its link type has 8 bits, which turns LINUX_SLL2 (276) into 20; its pcapng
+// reader reports the same io.EOF at a clean end and inside a block, divides by
+// zero for some clock resolutions, and allocates what a damaged length says.
 type input struct {
 	path    string
 	file    *os.File // nil where the caller owns the stream

@@ -180,6 +180,35 @@ func TestFullRingCountsDrops(t *testing.T) {
 	}
 }
 
+// Also a ring that has gone round many times ends as soon as it is empty.
+func TestStopAfterManyRounds(t *testing.T) {
+	live(t)
+	w := newWire(t)
+	g := openGroup(t, Config{Filter: Filter{Ports: []uint16{3306}, Interfaces: []int{w.toIndex}}, Blocks: 20, BlockTimeout: 100 * time.Millisecond})
+	r := g.Rings()[0]
+	seen := 0
+	for i := range 200 {
+		w.send(t, watchedPacket(uint32(i), 60000)) // two to a block
+		for r.block().ready() {
+			b, err := r.Next()
+			if err != nil {
+				t.Fatal(err)
+			}
+			seen += len(b.Segments)
+			r.Release()
+		}
+	}
+	start := time.Now()
+	done := collect(r)
+	if err := r.Stop(); err != nil {
+		t.Fatal(err)
+	}
+	c := <-done
+	if took := time.Since(start); seen+len(c.segs) != 200 || took > 700*time.Millisecond {
+		t.Errorf("%d segments, the end took %v", seen+len(c.segs), took)
+	}
+}
+
 // Filter swaps lose nothing, and the segments say which filter they passed.
 func TestSetFilterLosesNothing(t *testing.T) {
 	live(t)

@@ -20,7 +20,7 @@ type LogEntry struct {
 // looks like a record but has another word is part of a statement.
 var generalWords = func() map[string]bool {
 	words := map[string]bool{"Connect": true, "Change user": true, "Prepare": true, "Execute": true, "Fetch": true,
-		"Long Data": true, "Reset stmt": true, "Close stmt": true}
+		"Long Data": true, "Reset stmt": true, "Close stmt": true, "Debug": true}
 	for _, r := range Rules {
 		words[r.Word] = true
 	}
