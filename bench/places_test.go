@@ -52,6 +52,22 @@ func veth(offloads bool) func(*testing.T) place {
 	}
 }
 
+// lossyVeth is a veth that loses packets both ways, before and behind the agent. TCP
+// sends them again, later than what followed.
+func lossyVeth(t *testing.T) place {
+	needPrograms(t, "nft")
+	pair, err := netns.NewPair(false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	closeLater(t, pair.Close)
+	if err := pair.Server.LosePackets(10); err != nil {
+		t.Fatal(err)
+	}
+	return place{device: pair.Server.Device, host: pair.Server.IPv4, bind: "*", port: 3306,
+		prefix: pair.Server.Prefix(), clientPrefix: pair.Client.Prefix(), dial: pair.Client.Dial}
+}
+
 // bigTCP is a lo whose IPv6 segments may be larger than 64 KiB.
 func bigTCP(t *testing.T) place {
 	n, err := netns.New()

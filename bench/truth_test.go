@@ -60,12 +60,10 @@ var variants = []variant{
 	{name: "lo IPv6", place: loopback("::1"), shards: 1, mix: load.Mix{Statements: 4000, Seed: 2}, cutAt: defaultCut},
 	{name: "veth, offloads on", place: veth(true), shards: 1, mix: load.Mix{Statements: 4000, Seed: 3}, cutAt: defaultCut},
 	{name: "veth, offloads off", place: veth(false), shards: 2, mix: load.Mix{Statements: 4000, Seed: 4}, cutAt: defaultCut},
-	{name: "BIG TCP on lo", place: bigTCP, shards: 2, mix: load.Mix{Statements: 3000, Seed: 5, BigBytes: 5 << 20}, args: bigBlocks, cutAt: defaultCut},
+	{name: "veth that loses and reorders", place: lossyVeth, shards: 1, mix: load.Mix{Statements: 3000, Seed: 7}, cutAt: defaultCut},
+	{name: "BIG TCP on lo", place: bigTCP, shards: 2, mix: load.Mix{Statements: 3000, Seed: 5, BigBytes: 5 << 20}, cutAt: defaultCut},
 	{name: "whole texts", place: loopback("127.0.0.1"), shards: 1, mix: load.Mix{Statements: 2000, Seed: 6, BigBytes: 5 << 20}, args: wholeTexts, record: true},
 }
-
-// bigBlocks makes the blocks of the ring larger than twice the segments of bigTCP.
-var bigBlocks = []string{"--ring-mib", "256", "--ring-blocks", "512"}
 
 // wholeTexts raises every limit that cuts a text.
 var wholeTexts = []string{"--max-sql-bytes", "8388608", "--max-event-sql-bytes", "8388608", "--max-event-bytes", "16777216"}

@@ -42,3 +42,6 @@ func (*Ring) Stats() Stats { return Stats{} }
 
 // WatchInterfaces returns ErrNoLiveCapture.
 func WatchInterfaces(context.Context, []string, func(Interfaces)) error { return ErrNoLiveCapture }
+
+// MaxSegment fails: there is no live capture here.
+func MaxSegment([]int) (int, error) { return 0, ErrNoLiveCapture }

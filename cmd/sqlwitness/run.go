@@ -37,7 +37,7 @@ func runLive(args []string, stdout *os.File, stderr io.Writer, log *slog.Logger)
 	}
 	group, err := probe.OpenGroup(probe.Config{
 		Shards: c.Capture.Shards, Filter: filter, Blocks: c.Capture.RingBlocks,
-		BlockBytes: c.Capture.RingMiB << 20 / max(c.Capture.RingBlocks, 1), BlockTimeout: c.Capture.Tick,
+		BlockBytes: c.blockBytes(filter.Interfaces, log), BlockTimeout: c.Capture.Tick,
 	})
 	if err != nil {
 		return err
@@ -49,6 +49,24 @@ func runLive(args []string, stdout *os.File, stderr io.Writer, log *slog.Logger)
 	}
 	l := &live{config: &c, filter: filter, group: group, pipeline: newPipeline(&c, out), log: log}
 	return l.run(stderr)
+}
+
+// blockBytes is the size of a ring's block. It is raised where the devices send
+// super-segments of which a block would not hold two (BIG TCP): they would arrive
+// cut.
+func (c *config) blockBytes(interfaces []int, log *slog.Logger) int {
+	size := c.Capture.RingMiB << 20 / max(c.Capture.RingBlocks, 1)
+	largest, err := probe.MaxSegment(interfaces)
+	if err != nil || 2*largest <= size {
+		return size
+	}
+	raised := size
+	for raised < 2*largest {
+		raised *= 2
+	}
+	c.Capture.RingMiB = raised * c.Capture.RingBlocks >> 20
+	log.Info("ring enlarged for the devices' super-segments", "gso_max_size", largest, "ring_mib", c.Capture.RingMiB)
+	return raised
 }
 
 // live is one run of the agent.
