@@ -123,3 +123,14 @@ func (p *errPacket) decode(b []byte) bool {
 	p.text = c.rest()
 	return true
 }
+
+// ends reports that the server closes the connection behind the error:
+// ER_SERVER_SHUTDOWN, ER_CONNECTION_KILLED, ER_SESSION_WAS_KILLED and
+// ER_CLIENT_INTERACTION_TIMEOUT.
+func (p *errPacket) ends() bool {
+	switch p.code {
+	case 1053, 1927, 3169, 4031:
+		return true
+	}
+	return false
+}

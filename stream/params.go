@@ -181,7 +181,8 @@ func appendInt(t []byte, v uint64, bits int, unsigned bool) []byte {
 	return strconv.AppendInt(t, int64(v<<shift)>>shift, 10)
 }
 
-// appendDate prints a date and time of 0, 4, 7 or 11 bytes.
+// appendDate prints a date and time of 0, 4, 7 or 11 bytes. What is no time of day
+// is the zero value, as the server takes it (sql/sql_prepare.cc).
 func appendDate(t []byte, c cursor, dateOnly bool) []byte {
 	n := len(c.b)
 	var year uint16
@@ -193,6 +194,10 @@ func appendDate(t []byte, c cursor, dateOnly bool) []byte {
 	if n >= 7 {
 		part[2], part[3], part[4] = c.u8(), c.u8(), c.u8()
 	}
+	micros := c.micros()
+	if part[0] > 12 || part[1] > 31 || part[2] > 23 || part[3] > 59 || part[4] > 59 || micros > maxMicros {
+		year, part, micros = 0, [5]byte{}, 0
+	}
 	t = appendPadded(t, uint64(year), 4)
 	t = appendPadded(append(t, '-'), uint64(part[0]), 2)
 	t = appendPadded(append(t, '-'), uint64(part[1]), 2)
@@ -202,7 +207,7 @@ func appendDate(t []byte, c cursor, dateOnly bool) []byte {
 	t = appendPadded(append(t, ' '), uint64(part[2]), 2)
 	t = appendPadded(append(t, ':'), uint64(part[3]), 2)
 	t = appendPadded(append(t, ':'), uint64(part[4]), 2)
-	return appendMicros(t, &c)
+	return appendMicros(t, n >= 11, micros)
 }
 
 // appendTime prints a time span of 0, 8 or 12 bytes.
@@ -210,25 +215,42 @@ func appendTime(t []byte, c cursor) []byte {
 	n := len(c.b)
 	var hours uint64
 	var minutes, seconds byte
+	negative := false
 	if n >= 8 {
-		if c.u8() != 0 {
-			t = append(t, '-')
-		}
+		negative = c.u8() != 0
 		hours = uint64(c.u32()) * 24
 		hours += uint64(c.u8())
 		minutes, seconds = c.u8(), c.u8()
 	}
+	micros := c.micros()
+	if minutes > 59 || seconds > 59 || micros > maxMicros {
+		hours, minutes, seconds, micros = 0, 0, 0, 0
+		negative = false
+	}
+	if negative {
+		t = append(t, '-')
+	}
 	t = appendPadded(t, hours, 2)
 	t = appendPadded(append(t, ':'), uint64(minutes), 2)
 	t = appendPadded(append(t, ':'), uint64(seconds), 2)
-	return appendMicros(t, &c)
+	return appendMicros(t, n >= 12, micros)
 }
 
-func appendMicros(t []byte, c *cursor) []byte {
+const maxMicros = 999_999
+
+// micros reads the microseconds at the end of a time, if there are any.
+func (c *cursor) micros() uint32 {
 	if len(c.b) < 4 {
+		return 0
+	}
+	return c.u32()
+}
+
+func appendMicros(t []byte, told bool, micros uint32) []byte {
+	if !told {
 		return t
 	}
-	return appendPadded(append(t, '.'), uint64(c.u32()), 6)
+	return appendPadded(append(t, '.'), uint64(micros), 6)
 }
 
 // appendPadded prints v with at least width digits.

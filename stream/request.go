@@ -232,14 +232,28 @@ func (c *Conn) readArgument(q *command, p *packet) {
 		}
 	case ComFieldList:
 		c.keepText(q, p, 1)
-		if i := bytes.IndexByte(q.sql, 0); i >= 0 {
-			q.sql, q.sqlBytes = q.sql[:i], i
-		}
+		q.joinWildcard()
 	case ComStmtExecute, ComStmtSendLongData, ComStmtClose, ComStmtReset, ComStmtFetch, ComStmtBulkExecute:
 		c.readStatementID(q, p)
 	case ComChangeUser:
 		c.readChangeUser(p.body[1:])
 	}
+}
+
+// joinWildcard makes COM_FIELD_LIST's table, NUL, wildcard the text that the general
+// log has: both with a blank between.
+// https://dev.mysql.com/doc/dev/mysql-server/latest/page_protocol_com_field_list.html
+func (q *command) joinWildcard() {
+	table, wildcard, ok := bytes.Cut(q.sql, []byte{0})
+	if !ok {
+		return
+	}
+	if len(wildcard) == 0 {
+		q.sql, q.sqlBytes = table, len(table)
+		return
+	}
+	q.settle() // segments are not written to
+	q.sql[len(table)] = ' '
 }
 
 // readStatementID reads the commands that name a prepared statement.

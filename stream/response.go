@@ -401,6 +401,7 @@ func (c *Conn) readError(p *packet) {
 		c.resp.results++ // else it ends a result that was counted
 	}
 	c.resp.err, c.resp.failed = e, true
+	c.killed = c.killed || e.ends()
 	c.finish(StatusError, 0)
 }
 

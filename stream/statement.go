@@ -125,9 +125,13 @@ func (c *Conn) forgetAll() {
 	c.statements = nil
 }
 
+// errUnknownStatement is ER_UNKNOWN_STMT_HANDLER: the server knows no such
+// statement, whatever was seen here.
+const errUnknownStatement = 1243
+
 // statementOf returns the statement that a command names, nil if it was not seen.
 func (c *Conn) statementOf(q *command) *statement {
-	if !q.hasStmt {
+	if !q.hasStmt || c.resp.err.code == errUnknownStatement {
 		return nil
 	}
 	id := q.stmtID
@@ -170,6 +174,7 @@ func (c *Conn) fillStatement(e *Event, q *command) {
 func (c *Conn) applyStatement(q *command, status Status) {
 	switch q.com {
 	case ComStmtPrepare:
+		c.lastPrepared = 0
 		if status == StatusOK {
 			c.prepared(q.stmtID, q, c.resp.params)
 		}
@@ -186,6 +191,7 @@ func (c *Conn) applyStatement(q *command, status Status) {
 	case ComChangeUser, ComResetConnection:
 		if status != StatusError {
 			c.forgetAll()
+			c.lastPrepared = 0
 		}
 	}
 }

@@ -15,7 +15,7 @@ import (
 // and demonstrations call.
 var debianPackage = map[string]string{
 	"mariadbd": "mariadb-server-core", "mariadb-install-db": "mariadb-server-core",
-	"mariadb": "mariadb-client-core", "sysbench": "sysbench", "ip": "iproute2",
+	"mariadb": "mariadb-client-core", "sysbench": "sysbench", "ip": "iproute2", "nft": "nftables",
 	"ethtool": "ethtool", "tcpdump": "tcpdump",
 }
 
