@@ -6,7 +6,7 @@ STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
 FUZZTIME    ?= 15s
 TESTTIMEOUT ?= 5m
 
-.PHONY: help build test lint demo fuzz bench clean
+.PHONY: help build test lint demo fuzz bench clean record-captures
 
 help: ## this list
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 12
@@ -47,3 +47,6 @@ bench: build ## benchmarks of the rooms, then loss and CPU on this machine
 
 clean: ## remove what the above made
 	rm -rf bin
+
+record-captures: ## record the clients' captures anew (root)
+	$(GO) run ./bench/clients/record
