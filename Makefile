@@ -3,13 +3,13 @@
 GO          ?= go
 BIN         := bin/sqlwitness
 STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
-FUZZTIME    ?= 15s
+FUZZTIME    ?= 10m
 TESTTIMEOUT ?= 5m
 
 .PHONY: help build test lint demo fuzz bench clean record-captures
 
 help: ## this list
-	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 12
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 18
 
 build: ## one static binary, bin/sqlwitness
 	CGO_ENABLED=0 $(GO) build -trimpath -o $(BIN) ./cmd/sqlwitness
@@ -34,10 +34,10 @@ lint: ## gofmt, vet, staticcheck; the build for systems without live capture
 demo: build ## watch it work, in under a minute
 	@$(GO) run ./bench/cmd/demo -binary $(BIN)
 
-fuzz: ## every fuzz target for FUZZTIME (15s)
+fuzz: ## every fuzz target for FUZZTIME (10m)
 	@for pkg in $$($(GO) list ./...); do \
 	  for target in $$($(GO) test -list '^Fuzz' $$pkg | grep '^Fuzz'); do \
-	    echo "$$pkg $$target"; $(GO) test -run '^$$' -fuzz "^$$target$$" -fuzztime $(FUZZTIME) $$pkg || exit 1; \
+	    echo "$$pkg $$target"; $(GO) test -run '^$$' -fuzz "^$$target$$" -fuzztime $(FUZZTIME) -fuzzminimizetime 20x $$pkg || exit 1; \
 	  done; \
 	done
 

@@ -2,6 +2,7 @@ package stream
 
 import (
 	"testing"
+	"time"
 
 	"sqlwitness/probe"
 )
@@ -103,4 +104,26 @@ func BenchmarkRows(b *testing.B) {
 		x.round(false)
 	}
 	b.ReportMetric(b.Elapsed().Seconds()*1e9/float64(b.N)/rows, "ns/row")
+}
+
+// TestRowCost: what a result costs does not depend on what is in its rows, and is
+// far below what reading them would cost.
+func TestRowCost(t *testing.T) {
+	const rows = 1_000_000
+	x := newExchange(t, "select c from sbtest1", rows)
+	if n := testing.AllocsPerRun(1, func() { x.round(false) }); n != 0 {
+		t.Errorf("%v allocations for %d rows", n, rows)
+	}
+	best := time.Hour
+	for range 5 {
+		began := time.Now()
+		x.round(false)
+		best = min(best, time.Since(began))
+	}
+	if limit := 20 * rows * time.Nanosecond; best > limit && !raceEnabled {
+		t.Errorf("%v for %d rows, more than %v", best, rows, limit)
+	}
+	if x.events < 6 {
+		t.Errorf("%d events", x.events)
+	}
 }
