@@ -8,6 +8,7 @@ import (
 	"os"
 	"slices"
 	"sync"
+	"time"
 )
 
 // A FileConfig describes how capture files are read.
@@ -18,7 +19,8 @@ type FileConfig struct {
 // The size of a file's Batch.
 const (
 	maxBatchSegments = 512
-	maxBatchFrames   = 1 << 16 // looked at, wanted or not
+	maxBatchFrames   = 1 << 16               // looked at, wanted or not
+	maxBatchTime     = 50 * time.Millisecond // of the capture: what waits, waits for batches
 	arenaBytes       = maxFrameBytes
 	maxGreetingPorts = 16
 )
@@ -133,8 +135,8 @@ func (f *File) next() *input {
 	return f.front
 }
 
-// Next hands out the next stretch of the capture, at most 512 segments; it may
-// be empty. It takes the batch before it back. At the end it returns io.EOF, or
+// Next hands out the next stretch of the capture, at most 512 segments of 50 ms;
+// it may be empty. It takes the batch before it back. At the end it returns io.EOF, or
 // the *FileErrors of all files that were damaged or cut: errors.Is with
 // io.ErrUnexpectedEOF tells the latter. It does not allocate.
 func (f *File) Next() (*Batch, error) {
@@ -149,7 +151,8 @@ func (f *File) Next() (*Batch, error) {
 		}
 		return nil, io.EOF
 	}
-	for n := 0; in != nil && n < maxBatchFrames && len(f.batch.Segments) < maxBatchSegments; n++ {
+	end := in.frame.timeNs + int64(maxBatchTime)
+	for n := 0; in != nil && in.frame.timeNs <= end && n < maxBatchFrames && len(f.batch.Segments) < maxBatchSegments; n++ {
 		if len(f.arena)+len(in.frame.data) > cap(f.arena) {
 			break
 		}
@@ -164,7 +167,9 @@ func (f *File) Next() (*Batch, error) {
 // take decodes one frame into the batch. What it keeps of the payload moves to
 // the arena: the frame's memory is gone with the next one.
 func (f *File) take(fr *frame) {
-	f.batch.NowNs = max(f.batch.NowNs, fr.timeNs)
+	if fr.timeNs > f.batch.NowNs || f.batch.NowNs-fr.timeNs > int64(time.Hour) { // or one frame's time was absurd
+		f.batch.NowNs = fr.timeNs
+	}
 	n := len(f.batch.Segments)
 	seg := &f.batch.Segments[:n+1][n]
 	outcome := f.decode(fr, seg)

@@ -104,7 +104,11 @@ func (c *Conn) readAuth(p *packet) {
 			return
 		}
 		c.refused = true
-		c.refuseLogin(e, c.firstNs, c.login.user, c.login.db, UserLogin)
+		source := UserLogin
+		if c.phase == phaseLogin { // refused before it said who it is
+			source = UserUnknown
+		}
+		c.refuseLogin(e, c.firstNs, c.login.user, c.login.db, source)
 		c.phase = phaseOpaque
 	case 0xfe:
 		cur := newCursor(p.body[1:])

@@ -10,10 +10,12 @@ func TestReadEffects(t *testing.T) {
 		collation uint16
 	}{
 		{sql: "select 1"},
-		{sql: "use shop", schemas: []schemaChange{{0, "shop"}}},
-		{sql: " /* x */ USE\t`a``b` ;", schemas: []schemaChange{{0, "a`b"}}},
+		{sql: "use shop", schemas: []schemaChange{{result: 0, name: "shop"}}},
+		{sql: " /* x */ USE\t`a``b` ;", schemas: []schemaChange{{result: 0, name: "a`b"}}},
 		{sql: "user"},
-		{sql: "select 1; use b; select ';use c'; -- ;use d\n use e", schemas: []schemaChange{{1, "b"}, {3, "e"}}},
+		{sql: "select 1; use b; select ';use c'; -- ;use d\n use e", schemas: []schemaChange{{result: 1, name: "b"}, {result: 3, name: "e"}}},
+		{sql: "drop table x"},
+		{sql: "DROP SCHEMA /* x */ IF EXISTS `shop`", schemas: []schemaChange{{name: "shop", drop: true}}},
 		{sql: "SET NAMES utf8mb4", charset: charsetNamed, collation: 45},
 		{sql: "set names 'GBK' collate 'gbk_bin';", charset: charsetNamed, collation: 28},
 		{sql: "/*!40101 SET NAMES latin1 */;", charset: charsetNamed, collation: 8},

@@ -162,6 +162,18 @@ func NewConn(env *Env, flow probe.Flow) *Conn {
 	return c
 }
 
+// Handshake tells the initial sequence numbers of the SYN and SYN-ACK of the
+// connection, where they were seen (ok): then its first bytes are known, whatever
+// the order in which the first segments come.
+func (c *Conn) Handshake(client, server uint32, clientOK, serverOK bool) {
+	if clientOK {
+		c.client.start(client + 1)
+	}
+	if serverOK {
+		c.server.start(server + 1)
+	}
+}
+
 // Done reports that both ends have closed the connection, or one has reset it.
 func (c *Conn) Done() bool { return c.done }
 
@@ -176,14 +188,18 @@ func (c *Conn) Waits() bool {
 
 func (c *Conn) holds() bool { return len(c.client.held) > 0 || len(c.server.held) > 0 }
 
+// synRepeats is how long a SYN may be sent again: Linux gives up after 127 s
+// (tcp_syn_retries, ip-sysctl.rst).
+const synRepeats = 3 * time.Minute
+
 // Restarts reports that a segment opens a new connection on the ports of this
-// one: a SYN with another initial sequence number.
+// one: a SYN with another initial sequence number, or far too late for a repeat.
 func (c *Conn) Restarts(s *probe.Segment) bool {
 	if s.Flags&probe.SYN == 0 {
 		return false
 	}
 	h := c.halfOf(s)
-	return h.known && s.Seq+1 != h.first
+	return h.known && (s.Seq+1 != h.first || s.TimeNs-c.firstNs > int64(synRepeats) && c.firstNs != 0)
 }
 
 func (c *Conn) halfOf(s *probe.Segment) *half {
@@ -306,7 +322,7 @@ func (c *Conn) jump(h *half, s *probe.Segment) {
 	c.flushHeld()
 	c.env.Stats.Gaps++
 	c.confirmed = c.confirmed || c.exact
-	c.desync(FlagRequestGap | FlagResponseGap)
+	c.desync(FlagResponseGap)
 	h.start(s.Seq)
 	peer := &c.client
 	if s.FromClient {

@@ -48,8 +48,12 @@ func (c *Conn) fillResults(e *Event, r *response) {
 		e.Known |= KnownAffectedRows
 	}
 	if r.told && !r.partial {
-		e.ServerStatus, e.Warnings = r.status, r.warnings
-		e.Known |= KnownServerStatus | KnownWarnings
+		e.ServerStatus = r.status
+		e.Known |= KnownServerStatus
+	}
+	if (r.told || r.warned) && !r.partial {
+		e.Warnings = r.warnings
+		e.Known |= KnownWarnings
 	}
 	if r.failed {
 		e.ErrorCode, e.SQLState, e.ErrorText = r.err.code, r.err.state, r.err.text
@@ -75,8 +79,11 @@ func (c *Conn) applyResult(q *command, status Status) {
 	if r.told {
 		c.status, c.statusSeen = r.status, true
 	}
-	if r.schemaOK {
+	switch {
+	case r.schemaOK:
 		c.db, c.dbKnown = r.schema, true
+	case len(q.schemas) > 0 && status == StatusUnknown: // it may be another one now
+		c.db, c.dbKnown = "", false
 	}
 	switch {
 	case r.recoded:
@@ -185,7 +192,7 @@ func (c *Conn) refuseLogin(err errPacket, ns int64, user, db string, source User
 	}
 	held := c.env.event
 	e := c.newEvent(KindLoginFailed, ns)
-	e.User, e.UserSource, e.DB, e.DBKnown = user, source, db, true
+	e.User, e.UserSource, e.DB, e.DBKnown = user, source, db, source != UserUnknown
 	e.Status = StatusError
 	e.ErrorCode, e.SQLState, e.ErrorText = err.code, err.state, err.text
 	c.errors++
@@ -202,6 +209,10 @@ func (c *Conn) endSession(reason EndReason) {
 		case c.tls != nil:
 			c.startOpaque()
 		case c.phase == phaseLogin || c.phase == phaseAuth:
+			if c.phase == phaseAuth { // who it claimed to be
+				c.user, c.userSource = c.login.user, UserLogin
+				c.db, c.dbKnown = c.login.db, true
+			}
 			c.startSession(StatusAborted)
 			reason = EndNoLogin
 		default:

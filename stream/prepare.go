@@ -42,7 +42,7 @@ func (r *response) readPrepared(q *command, p *packet, metadata *bool) bool {
 	r.columns = cur.u16()
 	r.params = int(cur.u16())
 	cur.skip(1)
-	r.warnings = uint64(cur.u16())
+	r.warnings, r.warned = uint64(cur.u16()), true
 	if len(cur.b) == 1 {
 		*metadata = cur.u8() != 0
 	}

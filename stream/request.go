@@ -230,6 +230,9 @@ func (c *Conn) readArgument(q *command, p *packet) {
 		if q.com == ComInitDB {
 			q.schemas = append(q.schemas, schemaChange{name: string(q.sql)})
 		}
+		if q.com == ComDropDB {
+			q.schemas = append(q.schemas, schemaChange{name: string(q.sql), drop: true})
+		}
 	case ComFieldList:
 		c.keepText(q, p, 1)
 		q.joinWildcard()

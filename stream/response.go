@@ -36,6 +36,7 @@ type response struct {
 	warnings uint64
 	status   uint16 // last status flags; valid iff told
 	told     bool
+	warned   bool      // warnings are told without a status
 	err      errPacket // text borrowed from the packet in hand
 	failed   bool
 	schema   string // new default schema

@@ -7,6 +7,7 @@ import "bytes"
 type schemaChange struct {
 	result int // index of the statement in its command's text
 	name   string
+	drop   bool // DROP DATABASE: there is none afterwards, if it was the default
 }
 
 // maxSchemaChanges bounds the USE statements remembered of one command.
@@ -17,7 +18,7 @@ const maxSchemaChanges = 64
 // letter, and for having one statement only.
 func (q *command) readEffects() {
 	rest := skipBlank(q.sql)
-	if len(rest) == 0 || rest[0]|0x20 != 'u' && rest[0]|0x20 != 's' && rest[0] != '/' && bytes.IndexByte(rest, ';') < 0 {
+	if len(rest) == 0 || rest[0]|0x20 != 'u' && rest[0]|0x20 != 's' && rest[0]|0x20 != 'd' && rest[0] != '/' && bytes.IndexByte(rest, ';') < 0 {
 		return
 	}
 	for i := 0; len(rest) > 0; {
@@ -27,8 +28,12 @@ func (q *command) readEffects() {
 		case 'u':
 			if hasUse(one) && len(q.schemas) < maxSchemaChanges {
 				if name, ok := useArgument(one[3:]); ok {
-					q.schemas = append(q.schemas, schemaChange{i, name})
+					q.schemas = append(q.schemas, schemaChange{result: i, name: name})
 				}
+			}
+		case 'd':
+			if name, ok := dropArgument(one); ok && len(q.schemas) < maxSchemaChanges {
+				q.schemas = append(q.schemas, schemaChange{i, name, true})
 			}
 		case 's', '/':
 			change, collation := readCharset(one)
@@ -75,6 +80,24 @@ func afterByte(b []byte, ch byte) []byte {
 		return b[i+1:]
 	}
 	return nil
+}
+
+// dropArgument reads the schema's name of DROP DATABASE.
+func dropArgument(b []byte) (string, bool) {
+	b, ok := afterWord(b, "drop")
+	if !ok {
+		return "", false
+	}
+	rest, ok := afterWord(b, "database")
+	if !ok {
+		if rest, ok = afterWord(b, "schema"); !ok {
+			return "", false
+		}
+	}
+	if word, ok := afterWord(rest, "if"); ok {
+		rest, _ = afterWord(word, "exists")
+	}
+	return useArgument(rest)
 }
 
 // useArgument reads the schema's name behind USE.
@@ -155,7 +178,13 @@ func (c *Conn) applySchema() {
 		return
 	}
 	for i := range q.schemas {
-		if q.schemas[i].result == r.results-1 {
+		if s := &q.schemas[i]; s.result != r.results-1 {
+			continue
+		} else if s.drop {
+			if c.dbKnown && c.db == s.name {
+				r.schema, r.schemaOK = "", true
+			}
+		} else {
 			r.schema, r.schemaOK = c.env.text([]byte(q.schemas[i].name), c.collation), true
 		}
 	}

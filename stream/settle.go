@@ -87,6 +87,10 @@ func (c *Conn) settleCommands() {
 // capture that still lacks it will hardly bring it later.
 const holeTicksMax = 2
 
+// minHoleNs is how long such a hole stays open at the least. Batches of files and
+// of busy rings may be short.
+const minHoleNs = 10_000_000
+
 // hole returns the length of the hole at next, 0 if there is none: bytes that
 // are known to exist, since later ones were captured or the other side
 // acknowledged them.
@@ -114,9 +118,16 @@ func (c *Conn) ageHole(h *half, nowNs int64) {
 	if !seqLess(h.acked, h.next+uint32(n)) {
 		h.holeTicks++
 	}
-	if h.holeTicks >= holeTicksMax || nowNs-h.holeNs > int64(c.env.config.GapWait) {
+	acked := h.holeTicks >= holeTicksMax && nowNs-h.holeNs >= minHoleNs
+	if !acked && nowNs-h.holeNs <= int64(c.env.config.GapWait) {
+		return
+	}
+	for n > 0 {
 		c.giveUpHole(h)
 		c.takeHeld()
+		if n = h.hole(); seqLess(h.acked, h.next+uint32(n)) {
+			break // what is behind it has waited for less
+		}
 	}
 }
 
@@ -125,6 +136,17 @@ func (c *Conn) giveUpHole(h *half) {
 	n := h.hole()
 	if n <= 0 {
 		return
+	}
+	peer := &c.client
+	if h == peer {
+		peer = &c.server
+	}
+	if len(peer.held) > 0 && peer.held[0].seg.Flags&probe.ACK != 0 {
+		// It may have swallowed several answers. What the peer sent between two of
+		// them says where the first ends.
+		if part := int(int32(peer.held[0].seg.Ack - h.next)); 0 < part && part < n {
+			n = part
+		}
 	}
 	h.next += uint32(n)
 	h.holeNs, h.holeTicks = 0, 0
@@ -139,6 +161,8 @@ func (c *Conn) lost(h *half, n int, ns int64, why EventFlags) {
 	case phaseOpaque, phaseSync:
 		return
 	case phaseCommand:
+		// Nothing has contradicted a command that fits its segments to the byte.
+		c.confirmed = c.confirmed || c.exact
 	default:
 		c.desync(why)
 		return

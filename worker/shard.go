@@ -60,6 +60,9 @@ type Shard struct {
 	table  table
 	stats  Stats
 
+	handshakes   handshakes
+	handshakesNs int64 // when they age next
+
 	nextSweepNs int64
 	queue       []int32 // of each segment of the batch: the next one of its connection, -1 = last
 	touched     []*entry
@@ -122,7 +125,7 @@ func (s *Shard) take(b *probe.Batch) {
 	if s.env.Stats.KeptBytes > uint64(s.config.KeptBytes) {
 		s.relieve()
 	}
-	if b.NowNs >= s.nextSweepNs {
+	if b.NowNs >= s.nextSweepNs || b.NowNs < s.nextSweepNs-2*int64(time.Second) { // or the clock was set back
 		s.nextSweepNs = b.NowNs + int64(time.Second)
 		s.sweep(b.NowNs)
 	}
@@ -217,6 +220,10 @@ func (s *Shard) relieve() {
 	}
 }
 
+// handshakeTime is how long a handshake is remembered at the least: a server may
+// look the client's name up before it greets.
+const handshakeTime = 10 * time.Second
+
 // shrinkAfter is how long a connection is silent before it gives up what it keeps
 // to be fast.
 const shrinkAfter = 10 * time.Second
@@ -224,6 +231,10 @@ const shrinkAfter = 10 * time.Second
 // sweep forgets ports that were closed a while ago and gives up connections that
 // were silent for too long.
 func (s *Shard) sweep(nowNs int64) {
+	if nowNs >= s.handshakesNs {
+		s.handshakesNs = nowNs + int64(handshakeTime)
+		s.handshakes.age()
+	}
 	s.table.forget(nowNs - int64(s.config.Linger))
 	s.table.shrink(nowNs - int64(shrinkAfter))
 	for e := s.table.oldest(); e != nil && e.conn.LastNs() < nowNs-int64(s.config.IdleTimeout); e = s.table.oldest() {

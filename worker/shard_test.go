@@ -178,6 +178,35 @@ func TestStrays(t *testing.T) {
 	}
 }
 
+// The first bytes of a connection may come in the wrong order: its SYN tells where
+// it begins. A flood of other SYNs in between is forgotten.
+func TestHandshake(t *testing.T) {
+	syn := []probe.Segment{segment(second, 40000, true, probe.SYN, 199, 0, nil), segment(second, 40000, false, probe.SYN|probe.ACK, 99, 200, nil)}
+	l := login(second+1, 40000)
+	greeting := l[0]
+	head, tail := greeting, greeting
+	head.Payload, tail.Payload = greeting.Payload[:20], greeting.Payload[20:]
+	tail.Seq += 20
+	flood := make([]probe.Segment, 3000)
+	for i := range flood {
+		flood[i] = segment(second, uint16(i+1), true, probe.SYN, uint32(i), 0, nil)
+	}
+	got, stats := run(t, Config{}, syn, flood, []probe.Segment{tail}, append([]probe.Segment{head}, l[1:]...))
+	expect(t, got, "session_start 40000  ok ", "command 40000 select 1 ok ", "session_end 40000   capture_end")
+	if stats.Opened != 1 {
+		t.Errorf("%d connections opened, want 1", stats.Opened)
+	}
+	var h handshakes
+	for i := range 5 * maxHandshakes {
+		s := segment(second, uint16(i), true, probe.SYN, 1, 0, nil)
+		s.Flow.Client = netip.AddrPortFrom(netip.AddrFrom4([4]byte{10, byte(i >> 24), byte(i >> 16), byte(i >> 8)}), uint16(i))
+		h.note(&s)
+		if len(h.young)+len(h.old) > 2*maxHandshakes {
+			t.Fatalf("%d handshakes remembered", len(h.young)+len(h.old))
+		}
+	}
+}
+
 // After the end only repeats come; a new SYN opens the ports again.
 func TestPortReuse(t *testing.T) {
 	first := query(second, 40000, 0)

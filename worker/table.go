@@ -107,6 +107,7 @@ func (s *Shard) find(seg *probe.Segment) *entry {
 		return e
 	}
 	if seg.WireLen() == 0 { // neither a handshake nor its refusal makes a connection
+		s.handshakes.note(seg)
 		return nil
 	}
 	e = &entry{flow: seg.Flow, first: -1}
@@ -138,6 +139,7 @@ func (s *Shard) open(e *entry, seg *probe.Segment) bool {
 		s.close(s.table.oldest(), stream.EndEvicted, seg.TimeNs)
 	}
 	e.conn = stream.NewConn(s.env, e.flow)
+	s.handshakes.tell(e.flow, e.conn)
 	s.table.link(e)
 	s.table.open++
 	s.stats.Opened++
