@@ -25,6 +25,8 @@ type config struct {
 	Events  eventsConfig      `yaml:"events"`
 	Sinks   []sinkConfig      `yaml:"sinks" doc:"where events go: {type: stdout} or {type: file, path: FILE, max_mib: 1024, files: 8}; one of them"`
 	Limits  limitsConfig      `yaml:"limits"`
+
+	pprof string // a flag only
 }
 
 type captureConfig struct {
@@ -157,6 +159,9 @@ func fieldByKey(t reflect.Type, key string) (*reflect.StructField, []string) {
 	for i := range t.NumField() {
 		f := t.Field(i)
 		name := f.Tag.Get("yaml")
+		if !f.IsExported() {
+			continue
+		}
 		if name == key {
 			return &f, nil
 		}

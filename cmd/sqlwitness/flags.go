@@ -53,6 +53,7 @@ func flagSet(name string, c *config, path *string, stderr io.Writer) *flag.FlagS
 		fs.Var((*names)(&c.Capture.Interfaces), "interface", "`devices` to capture on, separated by commas; auto: all that carry an address")
 		fs.IntVar(&c.Capture.RingMiB, "ring-mib", c.Capture.RingMiB, "MiB of a capture ring")
 		fs.IntVar(&c.Capture.RingBlocks, "ring-blocks", c.Capture.RingBlocks, "blocks of a capture ring")
+		fs.StringVar(&c.pprof, "pprof", "", "serve profiles on this loopback `address`, such as 127.0.0.1:6060")
 		fs.DurationVar(&c.Capture.Tick, "tick", c.Capture.Tick, "a block of the ring is handed on when it is this old")
 	}
 	return fs

@@ -100,6 +100,7 @@ func TestRefusals(t *testing.T) {
 		{"config check -c " + badSink, 2, []string{"sinks.type", "kafka", "stdout"}},
 		{"run file.pcap", 2, []string{"file.pcap", "sqlwitness read"}},
 		{"run --interface nosuch0", 1, []string{"nosuch0", "lo"}},
+		{"run --pprof 0.0.0.0:6060", 2, []string{"pprof", "0.0.0.0", "loopback"}},
 		{"run --responses some", 2, []string{"responses", "some", "none"}},
 		{"run --ring-mib 1", 1, []string{"ring_mib", "131072"}},
 		{"run --ring-blocks 4", 1, []string{"block", "2s"}},

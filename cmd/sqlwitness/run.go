@@ -28,6 +28,13 @@ func runLive(args []string, stdout *os.File, stderr io.Writer, log *slog.Logger)
 	if len(rest) > 0 {
 		return usageError{fmt.Errorf("run: unexpected argument %q; to audit a capture file: sqlwitness read %s", rest[0], rest[0])}
 	}
+	if c.pprof != "" {
+		stop, err := serveProfiles(c.pprof)
+		if err != nil {
+			return err
+		}
+		defer stop()
+	}
 	filter, err := c.filter()
 	if err != nil {
 		return err

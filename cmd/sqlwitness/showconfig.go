@@ -41,6 +41,9 @@ func document(v reflect.Value) (*yaml.Node, error) {
 	n := &yaml.Node{Kind: yaml.MappingNode}
 	for i := range v.NumField() {
 		f := v.Type().Field(i)
+		if !f.IsExported() {
+			continue
+		}
 		value := &yaml.Node{}
 		if strings.HasSuffix(f.Type.Name(), "Config") {
 			var err error
