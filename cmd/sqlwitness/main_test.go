@@ -3,6 +3,7 @@ package main
 import (
 	"bufio"
 	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
 	"io"
@@ -25,9 +26,12 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// command is the program with arguments, in a process of its own.
-func command(args ...string) *exec.Cmd {
-	cmd := exec.Command(os.Args[0], args...)
+// command is the program with arguments, in a process of its own that ends with
+// the test, or after a minute.
+func command(t *testing.T, args ...string) *exec.Cmd {
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	t.Cleanup(cancel)
+	cmd := exec.CommandContext(ctx, os.Args[0], args...)
 	cmd.Env = append(os.Environ(), "SQLWITNESS_TEST_MAIN=1")
 	return cmd
 }
@@ -36,7 +40,7 @@ func command(args ...string) *exec.Cmd {
 func call(t *testing.T, args ...string) (stdout, stderr string, code int) {
 	t.Helper()
 	var out, errs bytes.Buffer
-	cmd := command(args...)
+	cmd := command(t, args...)
 	cmd.Stdout, cmd.Stderr = &out, &errs
 	err := cmd.Run()
 	var exit *exec.ExitError
@@ -229,7 +233,7 @@ func smallPipe(t *testing.T) (r, w *os.File) {
 // TestClosedPipe: whoever reads may leave; what they read was whole lines.
 func TestClosedPipe(t *testing.T) {
 	r, w := smallPipe(t)
-	cmd := command("read", "--port", demoPort(t), demo)
+	cmd := command(t, "read", "--port", demoPort(t), demo)
 	var errs bytes.Buffer
 	cmd.Stdout, cmd.Stderr = w, &errs
 	if err := cmd.Start(); err != nil {
@@ -253,7 +257,7 @@ func TestSlowPipe(t *testing.T) {
 	port := demoPort(t)
 	all, _, _ := call(t, "read", "--port", port, demo)
 	r, w := smallPipe(t)
-	cmd := command("read", "--port", port, demo)
+	cmd := command(t, "read", "--port", port, demo)
 	cmd.Stdout = w
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)

@@ -64,8 +64,8 @@ func runLive(args []string, stdout *os.File, stderr io.Writer, log *slog.Logger)
 func (c *config) blockBytes(interfaces []int, log *slog.Logger) int {
 	size := c.Capture.RingMiB << 20 / max(c.Capture.RingBlocks, 1)
 	largest, err := probe.MaxSegment(interfaces)
-	if err != nil || 2*largest <= size {
-		return size
+	if err != nil || 2*largest <= size || size < probe.DefaultBlockBytes {
+		return size // too small a block is refused, not raised
 	}
 	raised := size
 	for raised < 2*largest {
