@@ -14,11 +14,11 @@ type schemaChange struct {
 const maxSchemaChanges = 64
 
 // readEffects finds the statements of a text that change what later commands
-// mean: USE and SET NAMES. Almost all texts are passed over by their first
+// mean: USE, SET NAMES, DROP DATABASE. Almost all texts are passed over by their first
 // letter, and for having one statement only.
 func (q *command) readEffects() {
 	rest := skipBlank(q.sql)
-	if len(rest) == 0 || rest[0]|0x20 != 'u' && rest[0]|0x20 != 's' && rest[0]|0x20 != 'd' && rest[0] != '/' && bytes.IndexByte(rest, ';') < 0 {
+	if !mayHaveEffect(rest) && bytes.IndexByte(rest, ';') < 0 {
 		return
 	}
 	for i := 0; len(rest) > 0; {
@@ -49,6 +49,19 @@ func (q *command) readEffects() {
 		}
 		rest = skipBlank(next)
 	}
+}
+
+// mayHaveEffect looks at the first letters of a statement: USE, SET, DROP, or a
+// comment that may hold one.
+func mayHaveEffect(b []byte) bool {
+	if len(b) < 4 {
+		return false
+	}
+	switch [3]byte{b[0] | 0x20, b[1] | 0x20, b[2] | 0x20} {
+	case [3]byte{'u', 's', 'e'}, [3]byte{'s', 'e', 't'}, [3]byte{'d', 'r', 'o'}:
+		return true
+	}
+	return b[0] == '/'
 }
 
 func hasUse(b []byte) bool {
