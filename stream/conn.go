@@ -60,6 +60,12 @@ func NewEnv(config Config, emit func(*Event)) *Env {
 	return &Env{config: config, emit: emit}
 }
 
+// NewSessionID numbers a session of the shard that no connection makes.
+func (e *Env) NewSessionID() uint64 {
+	e.lastID++
+	return e.lastID
+}
+
 // maxNames bounds the strings that the connections of a shard share.
 const maxNames = 4096
 
@@ -91,15 +97,14 @@ const (
 
 // A Conn is one MySQL connection. It is fed by one goroutine.
 type Conn struct {
-	env         *Env
-	client      half
-	server      half
-	request     framer
-	reply       framer
-	zip         *zipLayer // nil: no compression
-	tls         *tlsHello // nil: no TLS, or its hello is read
-	proxyHeader []byte    // the start of a PROXY header
-	phase       phase
+	env     *Env
+	client  half
+	server  half
+	request framer
+	reply   framer
+	zip     *zipLayer // nil: no compression
+	opening *opening  // what is collected of a PROXY header or a ServerHello; nil: nothing
+	phase   phase
 
 	session      Session
 	started      bool // session_start or login_failed was emitted
@@ -129,6 +134,11 @@ type Conn struct {
 	statusSeen     bool
 	unconfirmed    bool // user or schema are what the client asked for, the answer was withheld
 
+	userNs    int64 // when the user and the schema were last changed, or may have been
+	schemaNs  int64
+	backdated bool // the schema has been what it is since the connection was joined
+	dropped   bool // a command has dropped all statements
+
 	waiting []command // commands whose response is not complete, oldest first
 	resp    response  // of waiting[0]
 
@@ -147,6 +157,13 @@ type Conn struct {
 	commands        uint64
 	errors          uint64
 	rows, affected  uint64
+}
+
+// opening collects the first bytes of a direction, until what they say is whole.
+type opening struct {
+	proxy []byte
+	tls   bool // a ServerHello is awaited
+	hello []byte
 }
 
 // identity is a user and schema that the server has not confirmed yet.

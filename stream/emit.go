@@ -79,6 +79,7 @@ func (c *Conn) applyResult(q *command, status Status) {
 	if r.told {
 		c.status, c.statusSeen = r.status, true
 	}
+	c.noteChange(q)
 	switch {
 	case r.schemaOK:
 		c.db, c.dbKnown = r.schema, true
@@ -100,6 +101,20 @@ func (c *Conn) applyResult(q *command, status Status) {
 		c.collation = c.loginCollation
 	}
 	c.applyStatement(q, status)
+}
+
+// noteChange remembers when something changed that an outside source may tell.
+func (c *Conn) noteChange(q *command) {
+	now := max(c.lastNs, q.lastNs)
+	if q.com == ComChangeUser {
+		c.userNs, c.schemaNs, c.dropped = now, now, true
+	}
+	if q.com == ComResetConnection {
+		c.dropped = true
+	}
+	if len(q.schemas) > 0 || c.resp.schemaOK {
+		c.schemaNs = now
+	}
 }
 
 // dropOldest takes the reported command off the queue.
@@ -206,7 +221,7 @@ func (c *Conn) refuseLogin(err errPacket, ns int64, user, db string, source User
 func (c *Conn) endSession(reason EndReason) {
 	if !c.started {
 		switch {
-		case c.tls != nil:
+		case c.opening != nil && c.opening.tls:
 			c.startOpaque()
 		case c.phase == phaseLogin || c.phase == phaseAuth:
 			if c.phase == phaseAuth { // who it claimed to be

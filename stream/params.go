@@ -37,7 +37,7 @@ func (c *Conn) fillParams(e *Event, q *command, s *statement) {
 	cur := newCursor(q.args)
 	flags := cur.u8()
 	cur.skip(4)
-	count, known := 0, s != nil
+	count, known := 0, s != nil && s.params != unknownParams
 	if known {
 		count = s.params
 	}

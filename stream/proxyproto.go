@@ -38,8 +38,11 @@ func (c *Conn) proxyBytes(b []byte) (int, bool) {
 // several segments. It returns how many bytes of b belong to it, and whether they
 // may be one at all.
 func (c *Conn) readProxy(b []byte) (taken int, ok bool) {
-	held := len(c.proxyHeader)
-	all := append(c.proxyHeader, b...)
+	var before []byte
+	if c.opening != nil {
+		before = c.opening.proxy
+	}
+	held, all := len(before), append(before, b...)
 	if !beginsProxy(all) {
 		return 0, false
 	}
@@ -51,10 +54,10 @@ func (c *Conn) readProxy(b []byte) (taken int, ok bool) {
 		if len(all) > maxProxyHeader {
 			return 0, false
 		}
-		c.proxyHeader = all
+		c.opening = &opening{proxy: all}
 		return len(b), true
 	}
-	c.proxyHeader = nil
+	c.opening = nil
 	if client.IsValid() {
 		c.session.Proxy, c.session.Client = c.session.Client, client
 		c.session.Encoded = c.session.Encoded[:0]

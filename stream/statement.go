@@ -9,6 +9,7 @@ import (
 type statement struct {
 	text     *text
 	params   int
+	cut      bool // text is what an outside source kept, and there was more
 	lex      LexMode
 	types    []byte // two bytes for each parameter, of the last execution that told them
 	longData []longData
@@ -159,7 +160,7 @@ func (c *Conn) fillStatement(e *Event, q *command) {
 	if s == nil {
 		e.Flags |= FlagNoStatementText
 	} else {
-		e.SQL, e.SQLBytes, e.SQLTruncated = s.text.sql, s.text.bytes, s.text.truncated
+		e.SQL, e.SQLBytes, e.SQLTruncated = s.text.sql, s.text.bytes, s.text.truncated || s.cut
 		e.Lex = s.lex
 	}
 	if c.env.config.Params && q.com == ComStmtExecute {

@@ -10,28 +10,23 @@ import (
 // maxHello bounds the bytes that are kept of a ServerHello.
 const maxHello = 1 << 10
 
-// tlsHello collects the start of the server's TLS stream: its ServerHello says
-// which version and cipher were chosen. The rest of the session is opaque.
-type tlsHello struct {
-	buf []byte
-}
-
 // startTLS begins an opaque session behind an SSLRequest. Its session_start waits
 // for the ServerHello.
 func (c *Conn) startTLS() {
 	c.session.Visibility = VisibilityTLS
-	c.tls = &tlsHello{}
+	c.opening = &opening{tls: true}
 	c.phase = phaseOpaque
 }
 
 // readOpaque looks for the ServerHello in bytes that are not parsed otherwise.
 func (c *Conn) readOpaque(s *probe.Segment, b []byte) {
-	if c.tls == nil || s.FromClient {
+	o := c.opening
+	if o == nil || !o.tls || s.FromClient {
 		return
 	}
-	c.tls.buf = append(c.tls.buf, b[:min(len(b), maxHello-len(c.tls.buf))]...)
-	version, cipher, more := readServerHello(c.tls.buf)
-	if more && len(c.tls.buf) < maxHello {
+	o.hello = append(o.hello, b[:min(len(b), maxHello-len(o.hello))]...)
+	version, cipher, more := readServerHello(o.hello)
+	if more && len(o.hello) < maxHello {
 		return
 	}
 	c.session.TLSVersion, c.session.TLSCipher = version, cipher
@@ -40,7 +35,7 @@ func (c *Conn) readOpaque(s *probe.Segment, b []byte) {
 
 // startOpaque reports the session of a connection whose contents cannot be read.
 func (c *Conn) startOpaque() {
-	c.tls = nil
+	c.opening = nil
 	if !c.started {
 		c.env.Stats.TLSSessions++
 	}

@@ -33,7 +33,16 @@ type Config struct {
 	Connections int           // most connections of this shard; 100,000
 	IdleTimeout time.Duration // a connection silent for longer is given up; 9 h, an hour above MySQL's wait_timeout
 	KeptBytes   int           // most bytes kept from batch to batch, of all connections; 64 MiB
-	Linger      time.Duration // how long a closed connection's ports are remembered, for its late repeats; 2 s
+
+	// Watcher tells the users of connections whose login was not seen; nil: nobody
+	// does. Their events wait up to IdentityWait (2 s) for it, in at most
+	// IdentityBytes (16 MiB).
+	Watcher       Watcher
+	IdentityWait  time.Duration
+	IdentityBytes int
+	Sockets       bool // report the sessions of the unix socket that the watcher lists
+
+	Linger time.Duration // how long a closed connection's ports are remembered, for its late repeats; 2 s
 }
 
 func (c *Config) setDefaults() {
@@ -45,6 +54,12 @@ func (c *Config) setDefaults() {
 	}
 	if c.KeptBytes == 0 {
 		c.KeptBytes = 64 << 20
+	}
+	if c.IdentityWait == 0 {
+		c.IdentityWait = identityWait
+	}
+	if c.IdentityBytes == 0 {
+		c.IdentityBytes = identityBytes
 	}
 	if c.Linger == 0 {
 		c.Linger = 2 * time.Second
@@ -59,6 +74,11 @@ type Shard struct {
 	env    *stream.Env
 	table  table
 	stats  Stats
+
+	nowNs    int64  // the capture clock
+	draining *entry // whose events are being emitted
+	ids      identities
+	sockets  sockets
 
 	handshakes   handshakes
 	handshakesNs int64 // when they age next
@@ -77,7 +97,10 @@ type Shard struct {
 func NewShard(config Config, source Source, sink Sink) *Shard {
 	config.setDefaults()
 	s := &Shard{config: config, source: source, sink: sink}
-	s.env = stream.NewEnv(config.Stream, sink.Put)
+	s.env = stream.NewEnv(config.Stream, s.emit)
+	s.ids.watcher = config.Watcher
+	s.ids.anonymous = make(map[*entry]struct{})
+	s.sockets.report = config.Sockets
 	s.table.entries = make(map[probe.Flow]*entry)
 	return s
 }
@@ -113,6 +136,7 @@ func (s *Shard) take(b *probe.Batch) {
 		s.queue = make([]int32, len(b.Segments))
 	}
 	s.queue = s.queue[:len(b.Segments)]
+	s.nowNs = b.NowNs
 	for i := range b.Segments {
 		s.enqueue(b, int32(i))
 	}
@@ -122,6 +146,7 @@ func (s *Shard) take(b *probe.Batch) {
 		s.touched[i] = nil
 	}
 	s.touched = s.touched[:0]
+	s.identify()
 	if s.env.Stats.KeptBytes > uint64(s.config.KeptBytes) {
 		s.relieve()
 	}
@@ -152,6 +177,8 @@ func (s *Shard) enqueue(b *probe.Batch, i int32) {
 
 // drain feeds a connection with its queued segments.
 func (s *Shard) drain(b *probe.Batch, e *entry) {
+	s.draining = e
+	defer func() { s.draining = nil }()
 	for i := e.first; i >= 0; i = s.queue[i] {
 		seg := &b.Segments[i]
 		if e.conn != nil && e.conn.Restarts(seg) {
@@ -172,6 +199,7 @@ func (s *Shard) drain(b *probe.Batch, e *entry) {
 		return
 	}
 	e.conn.Settle(b.NowNs)
+	s.seek(e)
 	if e.conn.Waits() && !e.waiting {
 		e.waiting = true
 		s.waiting = append(s.waiting, e)
@@ -188,7 +216,9 @@ func (s *Shard) settleWaiting(nowNs int64) {
 	for i, e := range s.waiting {
 		s.waiting[i] = nil
 		if e.first < 0 && e.conn != nil {
+			s.draining = e
 			e.conn.Settle(nowNs)
+			s.draining = nil
 			if e.conn.Done() {
 				s.close(e, e.conn.Reason(), nowNs)
 			}
@@ -210,14 +240,20 @@ func (s *Shard) relieve() {
 			return
 		}
 		if e.conn != nil {
-			e.conn.Relieve()
+			s.relieveOne(e)
 		}
 	}
 	for e := s.table.oldest(); e != nil && s.env.Stats.KeptBytes > goal; e = e.newer {
 		if e.conn.Keeps() > 0 {
-			e.conn.Relieve()
+			s.relieveOne(e)
 		}
 	}
+}
+
+func (s *Shard) relieveOne(e *entry) {
+	s.draining = e
+	e.conn.Relieve()
+	s.draining = nil
 }
 
 // handshakeTime is how long a handshake is remembered at the least: a server may
@@ -248,6 +284,7 @@ func (s *Shard) closeAll() {
 	for e := s.table.oldest(); e != nil; e = s.table.oldest() {
 		s.close(e, stream.EndCapture, e.conn.LastNs())
 	}
+	s.sockets.closeAll(s)
 }
 
 // Stats returns the counters as of the last batch. It is safe for concurrent use.
@@ -259,6 +296,7 @@ func (s *Shard) Stats() Stats {
 
 func (s *Shard) publish() {
 	s.stats.Connections = uint64(s.table.open)
+	s.stats.Anonymous = uint64(len(s.ids.anonymous))
 	s.stats.Stream = s.env.Stats
 	s.mu.Lock()
 	s.published = s.stats

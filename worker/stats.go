@@ -17,7 +17,13 @@ type Stats struct {
 	Closed      uint64
 	Evicted     uint64 // of Closed: to keep the limit of connections
 	TimedOut    uint64 // of Closed: silent for too long
+	Expired     uint64 // of Closed: the server does not list them any more
 	Connections uint64 // gauge: open
+
+	Identified uint64 // connections whose user the process list told
+	GaveUp     uint64 // times a connection's events went on without a user
+	Anonymous  uint64 // gauge: connections whose user is not known
+	Sockets    uint64 // sessions of the unix socket that were reported
 
 	Stream stream.Stats
 }
@@ -33,6 +39,11 @@ func (s *Stats) Add(o *Stats) {
 	s.Closed += o.Closed
 	s.Evicted += o.Evicted
 	s.TimedOut += o.TimedOut
+	s.Expired += o.Expired
 	s.Connections += o.Connections
+	s.Identified += o.Identified
+	s.GaveUp += o.GaveUp
+	s.Anonymous += o.Anonymous
+	s.Sockets += o.Sockets
 	s.Stream.Add(&o.Stream)
 }

@@ -13,8 +13,18 @@ type entry struct {
 	older       *entry       // neighbours in the order of activity; of open connections only
 	newer       *entry
 	closedNs    int64
-	first, last int32 // queued segments of the batch; first = -1: none
-	waiting     bool  // in Shard.waiting
+	first, last int32   // queued segments of the batch; first = -1: none
+	waiting     bool    // in Shard.waiting
+	listed      bool    // a snapshot of the process list had it
+	missing     uint8   // snapshots since that had it not
+	search      *search // for the connection's user; nil: it is known, or nobody would know
+}
+
+// A search is what waits for a connection's user.
+type search struct {
+	pending []*stream.Clone   // events
+	sinceNs int64             // when the first of them came; valid iff there is one
+	gaveUp  stream.EventFlags // why its events do not wait any more; 0 = they may
 }
 
 // A table finds connections by their flow, and knows which was silent longest.
@@ -138,6 +148,7 @@ func (s *Shard) open(e *entry, seg *probe.Segment) bool {
 		s.stats.Evicted++
 		s.close(s.table.oldest(), stream.EndEvicted, seg.TimeNs)
 	}
+	e.search, e.listed, e.missing = nil, false, 0
 	e.conn = stream.NewConn(s.env, e.flow)
 	s.handshakes.tell(e.flow, e.conn)
 	s.table.link(e)
@@ -148,7 +159,15 @@ func (s *Shard) open(e *entry, seg *probe.Segment) bool {
 
 // close ends an entry's connection and remembers its ports.
 func (s *Shard) close(e *entry, reason stream.EndReason, nowNs int64) {
+	before := s.draining
+	s.draining = e
 	e.conn.Close(reason)
+	s.draining = before
+	if s.ids.watcher != nil {
+		if e.search != nil {
+			s.found(e)
+		}
+	}
 	e.conn = nil
 	s.table.unlink(e)
 	s.table.open--

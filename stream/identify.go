@@ -1,0 +1,123 @@
+package stream
+
+import "slices"
+
+// An Identity is what an outside source tells of a connection whose login was not
+// seen: the server's process list.
+type Identity struct {
+	User         string
+	UserKnown    bool
+	DB           string
+	DBKnown      bool
+	ConnectionID uint64
+	Program      string
+	Attrs        []Attr
+	Statements   map[uint32]KnownStatement
+}
+
+// A KnownStatement is the text of a statement that was prepared before the
+// connection was joined.
+type KnownStatement struct {
+	Text      string
+	Truncated bool
+}
+
+// Anonymous reports that the connection's user is not known, though it has shown
+// that it speaks MySQL: it was joined after its login, or its login is encrypted.
+func (c *Conn) Anonymous() bool {
+	return c.started && c.userSource == UserUnknown && !c.refused
+}
+
+// Waitable reports that the user may be found out: the events of the connection
+// are worth waiting for.
+func (c *Conn) Waitable() bool {
+	return c.Anonymous() && c.session.Visibility == VisibilityFull
+}
+
+// Peer is what a process list knows the connection by.
+func (c *Conn) Peer() (peer Endpoint) {
+	peer.Addr, peer.ConnectionID = c.session.Client, c.session.ConnectionID
+	if c.session.Proxy.IsValid() {
+		peer.Addr = c.session.Proxy
+	}
+	return peer
+}
+
+// Identify takes over what a source told of the connection in a reading that began
+// at beginNs of the capture clock. The caller has fed everything captured up to the
+// end of the reading. It is right only if the connection was the same all that
+// time: it was there before, and neither its user nor its schema changed since.
+// What cannot be sure is left unknown. It reports whether the user is known now.
+func (c *Conn) Identify(id *Identity, beginNs int64) bool {
+	if !c.Anonymous() || c.firstNs >= beginNs || c.userNs >= beginNs {
+		return false
+	}
+	if c.asksForUser() {
+		return false
+	}
+	if id.UserKnown {
+		c.user, c.userSource = c.env.name([]byte(id.User)), UserProcesslist
+	}
+	if id.DBKnown && !c.dbKnown && c.schemaNs < beginNs && !c.asksForSchema() {
+		c.db, c.dbKnown = c.env.name([]byte(id.DB)), true
+		c.backdated = c.schemaNs == 0
+	}
+	if c.session.ConnectionID == 0 {
+		c.session.ConnectionID = id.ConnectionID
+	}
+	if c.session.Program == "" && id.Program != "" {
+		c.session.Program = c.env.name([]byte(id.Program))
+	}
+	if !c.dropped {
+		c.learnStatements(id.Statements)
+	}
+	c.session.Encoded = c.session.Encoded[:0]
+	return id.UserKnown
+}
+
+// asksForUser and asksForSchema report that a command under way may change them.
+func (c *Conn) asksForUser() bool {
+	return slices.ContainsFunc(c.waiting, func(q command) bool { return q.com == ComChangeUser })
+}
+
+func (c *Conn) asksForSchema() bool {
+	return slices.ContainsFunc(c.waiting, func(q command) bool { return len(q.schemas) > 0 || q.com == ComChangeUser })
+}
+
+// learnStatements adds statements that were not seen being prepared.
+func (c *Conn) learnStatements(known map[uint32]KnownStatement) {
+	for id, k := range known {
+		if c.statements[id] != nil || len(c.statements) >= c.env.config.Statements {
+			continue
+		}
+		sql := []byte(k.Text)
+		wire := len(sql)
+		x := c.env.texts.intern(sql, wire, c.env.config.StatementBytes)
+		if x == nil {
+			return
+		}
+		if c.statements == nil {
+			c.statements = make(map[uint32]*statement)
+		}
+		c.statements[id] = &statement{text: x, params: unknownParams, cut: k.Truncated, lex: LexMode{Collation: 45}}
+		c.env.Stats.Statements++
+	}
+}
+
+// unknownParams is the number of parameters of a statement that was not seen being
+// prepared.
+const unknownParams = -1
+
+// Complete gives an event of the connection that has waited for its user what is
+// known now. It reports whether the user is. An event that was emitted before the
+// connection's user changed is not touched.
+func (c *Conn) Complete(e *Event) bool {
+	if c.userSource != UserProcesslist || e.TimeNs < c.userNs {
+		return false
+	}
+	e.User, e.UserSource = c.user, c.userSource
+	if !e.DBKnown && c.dbKnown && c.backdated {
+		e.DB, e.DBKnown = c.db, true
+	}
+	return true
+}

@@ -1,0 +1,203 @@
+package watcher
+
+import (
+	"context"
+	"database/sql"
+	"database/sql/driver"
+	"errors"
+	"fmt"
+	"net"
+	"sync/atomic"
+	"time"
+
+	"github.com/go-sql-driver/mysql"
+)
+
+// A client keeps one connection to a server or a proxy and asks one question
+// at a time. ask may be called by any goroutine.
+type client struct {
+	db      *sql.DB
+	timeout time.Duration
+	// hello runs at the start of each connection, before any other question.
+	hello func(context.Context, *client) error
+
+	gate   chan struct{} // holds a token while a goroutine uses what follows
+	conn   *sql.Conn     // nil = not connected
+	closed bool
+
+	questions atomic.Uint64          // sent over all connections, as the server counts them
+	secret    atomic.Pointer[string] // the password of the last login
+}
+
+var errClosed = errors.New("the watcher is closed")
+
+func newClient(e Endpoint, timeout time.Duration) (*client, error) {
+	c := &client{timeout: timeout, gate: make(chan struct{}, 1)}
+	connector, err := e.connector(timeout, func(p string) { c.secret.Store(&p) })
+	if err != nil {
+		return nil, err
+	}
+	c.db = sql.OpenDB(connector)
+	c.db.SetMaxOpenConns(1)
+	return c, nil
+}
+
+// connector logs in as e says. told gets each password that it reads.
+func (e Endpoint) connector(timeout time.Duration, told func(password string)) (driver.Connector, error) {
+	mode, err := e.tls()
+	if err != nil {
+		return nil, err
+	}
+	cfg := mysql.NewConfig()
+	cfg.User = e.User
+	cfg.Net, cfg.Addr = "tcp", e.Address
+	if e.Socket != "" {
+		cfg.Net, cfg.Addr = "unix", e.Socket
+	}
+	cfg.TLSConfig, cfg.TLS = mode.name, mode.config
+	cfg.Timeout, cfg.WriteTimeout = timeout, timeout
+	cfg.ConnectionAttributes = "program_name:sqlwitness"
+	cfg.Logger = &mysql.NopLogger{}
+	cfg.DialFunc = e.dial
+	if cfg.DialFunc == nil {
+		cfg.DialFunc = (&net.Dialer{Timeout: timeout}).DialContext
+	}
+	err = cfg.Apply(mysql.BeforeConnect(func(_ context.Context, c *mysql.Config) error {
+		p, err := e.password()
+		c.Passwd = p
+		told(p)
+		return err
+	}))
+	if err != nil {
+		return nil, err
+	}
+	return mysql.NewConnector(cfg)
+}
+
+// ask runs f with a connection, alone. A connection that broke is given up; the
+// next ask makes a new one. Errors hold no password.
+func (c *client) ask(ctx context.Context, f func(context.Context) error) error {
+	select {
+	case c.gate <- struct{}{}:
+	case <-ctx.Done():
+		return fmt.Errorf("wait for an earlier question: %w", ctx.Err())
+	}
+	defer func() { <-c.gate }()
+	err := c.connect(ctx)
+	if err == nil {
+		err = f(ctx)
+	}
+	if err == nil {
+		return nil
+	}
+	if !answered(err) {
+		c.drop()
+	}
+	return &clientError{text: redact(err.Error(), c.password()), cause: err}
+}
+
+// A clientError is an error whose text is free of the password.
+type clientError struct {
+	text  string
+	cause error
+}
+
+func (e *clientError) Error() string { return e.text }
+func (e *clientError) Unwrap() error { return e.cause }
+
+// answered tells whether an error is the server's answer, which leaves the
+// connection in order.
+func answered(err error) bool {
+	return errors.As(err, new(*mysql.MySQLError))
+}
+
+func (c *client) password() string {
+	if p := c.secret.Load(); p != nil {
+		return *p
+	}
+	return ""
+}
+
+func (c *client) connect(ctx context.Context) error {
+	if c.closed {
+		return errClosed
+	}
+	if c.conn != nil {
+		return nil
+	}
+	login, cancel := context.WithTimeout(ctx, c.timeout)
+	defer cancel()
+	conn, err := c.db.Conn(login)
+	if err != nil {
+		return fmt.Errorf("log in: %w", err)
+	}
+	c.conn = conn
+	if c.hello == nil {
+		return nil
+	}
+	if err := c.hello(ctx, c); err != nil {
+		c.drop()
+		return err
+	}
+	return nil
+}
+
+// drop closes the connection. The caller holds the gate.
+func (c *client) drop() {
+	if c.conn == nil {
+		return
+	}
+	// The pool closes a connection that is called bad.
+	c.conn.Raw(func(any) error { return driver.ErrBadConn })
+	c.conn.Close()
+	c.conn = nil
+}
+
+// leave closes a connection that is in order: the server sees and counts a Quit.
+func (c *client) leave() {
+	if c.conn != nil {
+		c.questions.Add(1)
+		c.drop()
+	}
+}
+
+// close ends the connection and fails what is asked later. The context of an
+// ask that still runs must be over.
+func (c *client) close() {
+	c.gate <- struct{}{}
+	defer func() { <-c.gate }()
+	c.leave()
+	c.closed = true
+	c.db.Close()
+}
+
+// query asks one question and calls row for each row of the answer. For use
+// inside ask.
+func (c *client) query(ctx context.Context, text string, row func(*sql.Rows) error) error {
+	ctx, cancel := context.WithTimeout(ctx, c.timeout)
+	defer cancel()
+	c.questions.Add(1)
+	rows, err := c.conn.QueryContext(ctx, text)
+	if err != nil {
+		return fmt.Errorf("%s: %w", firstWords(text), err)
+	}
+	defer rows.Close()
+	for rows.Next() {
+		if err := row(rows); err != nil {
+			return fmt.Errorf("%s: %w", firstWords(text), err)
+		}
+	}
+	if err := rows.Err(); err != nil {
+		return fmt.Errorf("%s: %w", firstWords(text), err)
+	}
+	return nil
+}
+
+// firstWords names a question in an error.
+func firstWords(text string) string {
+	const enough = 40
+	if len(text) > enough {
+		return text[:enough] + "…"
+	}
+	return text
+}

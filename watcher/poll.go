@@ -1,0 +1,123 @@
+package watcher
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+	"strconv"
+	"time"
+)
+
+// poll makes one snapshot and sets the state. It is a step of repeat.
+func (w *Watcher) poll(ctx context.Context) func() time.Time {
+	began := time.Now()
+	asked := w.wants.asked()
+	err := w.server.ask(ctx, func(ctx context.Context) error { return w.read(ctx, asked) })
+	complete := err == nil && w.snapshot.Load().Complete
+	switch {
+	case ctx.Err() != nil:
+		return at(began)
+	case err != nil:
+		w.status.set(classify(err), err.Error())
+	case !complete:
+		w.status.set(CauseProcessMissing, fmt.Sprintf("the account sees only its own connections; GRANT PROCESS ON *.* TO it (%s)", w.cfg.User))
+	default:
+		w.status.set("", "")
+	}
+	if !complete {
+		w.failures++
+		return at(time.Now().Add(backoff(w.failures)))
+	}
+	w.failures = 0
+	regular := began.Add(w.cfg.Interval)
+	return func() time.Time {
+		if due := w.wants.due(); !due.IsZero() && due.Before(regular) {
+			return due
+		}
+		return regular
+	}
+}
+
+// read makes and publishes one snapshot.
+func (w *Watcher) read(ctx context.Context, asked []wanted) error {
+	began := time.Now()
+	s := &Snapshot{BeginNs: began.UnixNano(), Server: w.own.info}
+	rows, err := w.list(ctx)
+	if err != nil {
+		return err
+	}
+	s.rows = rows
+	before := w.own.process
+	if w.own.process, err = w.hasProcess(ctx); err != nil {
+		return err
+	}
+	// A privilege that came in between does not tell of the list.
+	s.Complete = before && w.own.process
+	if earlier := w.snapshot.Load(); earlier != nil && !w.newServer {
+		s.inherit(earlier)
+	}
+	s.index()
+	s.EndNs = time.Now().UnixNano()
+	found := s.rowsOf(asked)
+	if err := w.readDetails(ctx, s, found); err != nil {
+		// The list is good all the same. Leave a slow performance_schema alone.
+		w.detailsAfter = time.Now().Add(forgetAfter)
+		w.own.details = "performance_schema is left alone for a minute: " + redact(err.Error(), w.server.password())
+		w.server.drop()
+	} else {
+		s.EndNs = time.Now().UnixNano()
+	}
+	s.NoDetails = w.own.details
+	w.serial++
+	s.Serial = w.serial
+	w.newServer = w.server.conn == nil
+	w.snapshot.Store(s)
+	w.wants.polled(asked, len(found) > 0, began)
+	if !s.Complete {
+		w.server.leave() // a privilege that is granted now counts from the next login on
+	}
+	return nil
+}
+
+// list reads the process list from where this server has it best.
+func (w *Watcher) list(ctx context.Context) ([]Session, error) {
+	if !w.own.list {
+		return w.readList(ctx, fromShow, false)
+	}
+	rows, err := w.readList(ctx, fromPerformanceSchema, true)
+	if err == nil {
+		var lost uint64
+		// Threads that found no place in performance_schema are missing there.
+		if lost, err = w.threadsLost(ctx); err == nil && lost == 0 {
+			return rows, nil
+		}
+	}
+	if err != nil && !refusedTable(err) {
+		return nil, err
+	}
+	w.own.list = false
+	return w.readList(ctx, fromShow, false)
+}
+
+func (w *Watcher) threadsLost(ctx context.Context) (lost uint64, err error) {
+	err = w.server.query(ctx, "SHOW GLOBAL STATUS LIKE 'Performance_schema_thread_instances_lost'", func(r *sql.Rows) error {
+		var name, value string
+		if err := r.Scan(&name, &value); err != nil {
+			return err
+		}
+		lost, err = strconv.ParseUint(value, 10, 64)
+		return err
+	})
+	return lost, err
+}
+
+// rowsOf are the rows of those wanted connections that are in the list.
+func (s *Snapshot) rowsOf(asked []wanted) []*Session {
+	var found []*Session
+	for _, k := range asked {
+		if r, ok := s.Find(k.client, k.id); ok {
+			found = append(found, r)
+		}
+	}
+	return found
+}

@@ -1,0 +1,217 @@
+package worker
+
+import (
+	"cmp"
+	"net/netip"
+	"slices"
+	"time"
+
+	"sqlwitness/stream"
+	"sqlwitness/watcher"
+)
+
+// A Watcher knows who is connected to the server: a *watcher.Watcher.
+type Watcher interface {
+	Snapshot() *watcher.Snapshot // nil before the first
+	Want(client netip.AddrPort, connectionID uint64) bool
+	Forget(client netip.AddrPort)
+}
+
+// identities finds out who is behind the connections whose login was not seen.
+// Meanwhile their events wait as clones, in order, until the user is known or has
+// been waited for long enough.
+//
+// Invariant: an entry is in anonymous iff its connection is; in waiting iff events
+// of it wait; bytes is the size of all of these.
+type identities struct {
+	watcher   Watcher
+	serial    uint64 // of the snapshot that was applied last
+	anonymous map[*entry]struct{}
+	waiting   []*entry // the one that waits longest first
+	bytes     int
+}
+
+// emit is where a connection's events go first.
+func (s *Shard) emit(e *stream.Event) {
+	at := s.draining
+	if s.ids.watcher == nil || at == nil || at.search == nil && !sought(e) {
+		s.sink.Put(e)
+		return
+	}
+	if at.search == nil {
+		at.search = &search{}
+	}
+	if f := at.search; f.gaveUp != 0 || len(f.pending) == 0 && !sought(e) {
+		if e.UserSource == stream.UserUnknown {
+			e.Flags |= f.gaveUp
+		}
+		s.sink.Put(e)
+		return
+	}
+	s.hold(at, e)
+}
+
+// sought reports that an event's user may be found out: its connection was joined
+// after the login, and can be read.
+func sought(e *stream.Event) bool {
+	return e.UserSource == stream.UserUnknown && e.Flags&stream.FlagMidStream != 0 && e.Session.Visibility == stream.VisibilityFull
+}
+
+// hold keeps an event until its user is known. At the limit those that wait longest
+// go.
+func (s *Shard) hold(at *entry, e *stream.Event) {
+	f, c := at.search, e.Clone()
+	if len(f.pending) == 0 {
+		f.sinceNs = s.nowNs
+		s.ids.waiting = append(s.ids.waiting, at)
+	}
+	f.pending = append(f.pending, c)
+	s.ids.bytes += c.Size()
+	for s.ids.bytes > s.config.IdentityBytes && len(s.ids.waiting) > 0 {
+		s.giveUp(s.ids.waiting[0], stream.FlagUserLate)
+	}
+}
+
+// seek asks for the user of a connection that has none.
+func (s *Shard) seek(e *entry) {
+	if s.ids.watcher == nil {
+		return
+	}
+	_, known := s.ids.anonymous[e]
+	switch anonymous := e.conn.Anonymous(); {
+	case anonymous && !known:
+		s.ids.anonymous[e] = struct{}{}
+		if e.search == nil {
+			e.search = &search{}
+		}
+		s.want(e)
+	case !anonymous && known:
+		s.found(e)
+	}
+}
+
+func (s *Shard) want(e *entry) {
+	peer := e.conn.Peer()
+	s.ids.watcher.Want(peer.Addr, peer.ConnectionID)
+}
+
+// found ends the search for an entry's user, in one way or another.
+func (s *Shard) found(e *entry) {
+	delete(s.ids.anonymous, e)
+	s.ids.watcher.Forget(e.conn.Peer().Addr)
+	s.release(e)
+	e.search = nil
+}
+
+// identify applies a new snapshot once the capture is behind its end, and lets go
+// what has waited for too long.
+func (s *Shard) identify() {
+	if s.ids.watcher == nil {
+		return
+	}
+	snap := s.ids.watcher.Snapshot()
+	if snap != nil && snap.Serial != s.ids.serial && s.nowNs > snap.EndNs {
+		s.ids.serial = snap.Serial
+		s.apply(snap)
+	}
+	for len(s.ids.waiting) > 0 && s.nowNs-s.ids.waiting[0].search.sinceNs > int64(s.config.IdentityWait) {
+		s.giveUp(s.ids.waiting[0], stream.FlagUserUnknown)
+	}
+}
+
+// apply looks the anonymous connections up, then the ones that are gone.
+func (s *Shard) apply(snap *watcher.Snapshot) {
+	for e := range s.ids.anonymous {
+		peer := e.conn.Peer()
+		row, ok := snap.Find(peer.Addr, peer.ConnectionID)
+		if ok && e.conn.Identify(identity(row), snap.BeginNs) {
+			s.stats.Identified++
+			s.found(e)
+			continue
+		}
+		s.want(e)
+	}
+	s.expire(snap)
+	s.sockets.apply(s, snap)
+}
+
+// identity translates a row of the process list.
+func identity(row *watcher.Session) *stream.Identity {
+	id := &stream.Identity{User: row.User, UserKnown: row.UserKnown, DB: row.DB, DBKnown: row.DBKnown, ConnectionID: row.ConnectionID}
+	d := row.Details
+	if d == nil {
+		return id
+	}
+	if !id.UserKnown && d.User != "" {
+		id.User, id.UserKnown = d.User, true
+	}
+	id.Program = d.Program
+	for _, a := range d.Attrs {
+		id.Attrs = append(id.Attrs, stream.Attr{Key: a.Key, Value: a.Value})
+	}
+	id.Statements = make(map[uint32]stream.KnownStatement, len(d.Statements))
+	for key, st := range d.Statements {
+		id.Statements[key] = stream.KnownStatement{Text: st.Text, Truncated: st.Truncated}
+	}
+	return id
+}
+
+// expire closes connections that a snapshot had, that two later ones have not, and
+// that were silent since.
+func (s *Shard) expire(snap *watcher.Snapshot) {
+	if !snap.Complete {
+		return
+	}
+	for e := s.table.oldest(); e != nil; {
+		next := e.newer
+		peer := e.conn.Peer()
+		switch {
+		case e.conn.LastNs() >= snap.BeginNs:
+		case snap.Present(peer.Addr, peer.ConnectionID):
+			e.listed, e.missing = true, 0
+		case e.listed:
+			if e.missing == 0 || e.conn.LastNs() >= e.missingNs {
+				e.missing, e.missingNs = 0, snap.BeginNs
+			}
+			if e.missing++; e.missing >= 2 {
+				s.stats.Expired++
+				s.close(e, stream.EndGone, s.nowNs)
+			}
+		}
+		e = next
+	}
+}
+
+// giveUp lets the events of an entry go without a user.
+func (s *Shard) giveUp(e *entry, flag stream.EventFlags) {
+	e.search.gaveUp = flag
+	s.stats.GaveUp++
+	s.release(e)
+}
+
+// release passes the events of an entry on, with its user if it is known now.
+func (s *Shard) release(e *entry) {
+	f := e.search
+	if f == nil || len(f.pending) == 0 {
+		return
+	}
+	if i := slices.Index(s.ids.waiting, e); i >= 0 {
+		s.ids.waiting = slices.Delete(s.ids.waiting, i, i+1)
+	}
+	for i, c := range f.pending {
+		s.ids.bytes -= c.Size()
+		if c.UserSource == stream.UserUnknown && !e.conn.Complete(&c.Event) {
+			c.Flags |= cmp.Or(f.gaveUp, stream.FlagUserUnknown)
+		}
+		s.sink.Put(&c.Event)
+		c.Free()
+		f.pending[i] = nil
+	}
+	f.pending = nil
+}
+
+// The defaults of Config.
+const (
+	identityWait  = 2 * time.Second
+	identityBytes = 16 << 20
+)

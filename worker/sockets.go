@@ -1,0 +1,68 @@
+package worker
+
+import (
+	"sqlwitness/stream"
+	"sqlwitness/watcher"
+)
+
+// sockets reports sessions over the server's unix socket: no capture shows them,
+// but the process list does. One shard of an agent does it.
+type sockets struct {
+	report   bool
+	sessions map[uint64]*socketSession // by connection id
+}
+
+type socketSession struct {
+	stream.Session
+	user, db string
+	firstNs  int64
+}
+
+// maxSockets bounds the sessions that are followed.
+const maxSockets = 10_000
+
+// apply compares the socket sessions with those of a snapshot.
+func (t *sockets) apply(s *Shard, snap *watcher.Snapshot) {
+	if !t.report || !snap.Complete {
+		return
+	}
+	if t.sessions == nil {
+		t.sessions = make(map[uint64]*socketSession)
+	}
+	for row := range snap.All() {
+		if row.Transport != watcher.TransportSocket || t.sessions[row.ConnectionID] != nil || len(t.sessions) >= maxSockets || !row.UserKnown {
+			continue
+		}
+		x := &socketSession{user: row.User, db: row.DB, firstNs: snap.EndNs}
+		x.ID = s.env.NewSessionID()
+		x.Visibility = stream.VisibilitySocket
+		x.ConnectionID = row.ConnectionID
+		x.ServerVersion = snap.Server.Version
+		t.sessions[row.ConnectionID] = x
+		s.stats.Sockets++
+		s.sink.Put(x.event(stream.KindSessionStart, snap.EndNs))
+	}
+	for id, x := range t.sessions {
+		if !snap.Present(x.Client, id) {
+			delete(t.sessions, id)
+			e := x.event(stream.KindSessionEnd, snap.EndNs)
+			e.EndReason, e.DurationNs, e.Known = stream.EndGone, snap.EndNs-x.firstNs, stream.KnownDuration
+			s.sink.Put(e)
+		}
+	}
+}
+
+func (x *socketSession) event(kind stream.Kind, ns int64) *stream.Event {
+	return &stream.Event{Kind: kind, Session: &x.Session, TimeNs: ns, User: x.user, UserSource: stream.UserProcesslist,
+		DB: x.db, DBKnown: x.db != ""}
+}
+
+// closeAll ends all sessions when the capture ends.
+func (t *sockets) closeAll(s *Shard) {
+	for id, x := range t.sessions {
+		delete(t.sessions, id)
+		e := x.event(stream.KindSessionEnd, s.nowNs)
+		e.EndReason, e.DurationNs, e.Known = stream.EndCapture, s.nowNs-x.firstNs, stream.KnownDuration
+		s.sink.Put(e)
+	}
+}
