@@ -17,6 +17,7 @@ type entry struct {
 	waiting     bool    // in Shard.waiting
 	listed      bool    // a snapshot of the process list had it
 	missing     uint8   // snapshots since that had it not
+	missingNs   int64   // when the first of these began
 	search      *search // for the connection's user; nil: it is known, or nobody would know
 }
 
