@@ -104,46 +104,44 @@ type Conn struct {
 	reply   framer
 	zip     *zipLayer // nil: no compression
 	opening *opening  // what is collected of a PROXY header or a ServerHello; nil: nothing
-	phase   phase
+	session Session
+	caps    capabilities
 
-	session      Session
-	started      bool // session_start or login_failed was emitted
-	midStream    bool // joined after the login
-	quit         bool // COM_QUIT was sent
-	killed       bool // the server ended the connection
-	refused      bool // the login was refused
-	confirmed    bool // it has shown that it speaks MySQL
-	exact        bool // the last command ended where its segment did
-	done         bool // FIN both ways, or RST
-	reset        bool
-	requestLost  bool       // a command boundary of the client has to be found
-	pendingFlags EventFlags // for the next command
+	phase       phase
+	started     bool // session_start or login_failed was emitted
+	midStream   bool // joined after the login
+	loginOpen   bool // the end of the login was lost
+	refused     bool // the login was refused
+	confirmed   bool // it has shown that it speaks MySQL
+	exact       bool // the last command ended where its segment did
+	requestLost bool // a command boundary of the client has to be found
+	quit        bool // COM_QUIT was sent
+	killed      bool // the server ended the connection
+	done        bool // FIN both ways, or RST
+	reset       bool
+	mariadb     bool
+	ansiTold    bool // the server reports ANSI_QUOTES in its status flags
+	statusSeen  bool
+	dbKnown     bool
+	unconfirmed bool // user or schema are what the client asked for, the answer was withheld
+	backdated   bool // the schema has been what it is since the connection was joined
+	dropped     bool // a command has dropped all statements
+	userSource  UserSource
 
-	caps           capabilities
-	user           string
-	userSource     UserSource
-	db             string
-	dbKnown        bool
-	loginOpen      bool     // the end of the login was lost
-	login          identity // what a login or COM_CHANGE_USER asks for, until the server answers
-	collation      uint16
-	loginCollation uint16 // what COM_RESET_CONNECTION goes back to
-	mariadb        bool
-	ansiTold       bool // the server reports ANSI_QUOTES in its status flags
 	status         uint16
-	statusSeen     bool
-	unconfirmed    bool // user or schema are what the client asked for, the answer was withheld
+	collation      uint16
+	loginCollation uint16     // what COM_RESET_CONNECTION goes back to
+	pendingFlags   EventFlags // for the next command
+	lastPrepared   uint32     // id of the statement that was prepared last
 
-	userNs    int64 // when the user and the schema were last changed, or may have been
-	schemaNs  int64
-	backdated bool // the schema has been what it is since the connection was joined
-	dropped   bool // a command has dropped all statements
+	user             string
+	db               string
+	login            identity // what a login or COM_CHANGE_USER asks for, until the server answers
+	userNs, schemaNs int64    // when the user and the schema were last changed, or may have been
 
-	waiting []command // commands whose response is not complete, oldest first
-	resp    response  // of waiting[0]
-
-	statements   map[uint32]*statement
-	lastPrepared uint32
+	waiting    []command // commands whose response is not complete, oldest first
+	resp       response  // of waiting[0]
+	statements map[uint32]*statement
 
 	lastRequest    []byte // the client's bytes that were taken last, borrowed until Settle
 	lastRequestSeq uint32
