@@ -124,7 +124,7 @@ func (s *Shard) apply(snap *watcher.Snapshot) {
 	for e := range s.ids.anonymous {
 		peer := e.conn.Peer()
 		row, ok := snap.Find(peer.Addr, peer.ConnectionID)
-		if ok && e.conn.Identify(identity(row), snap.BeginNs) {
+		if ok && lists(snap, e) && e.conn.Identify(identity(row), snap.BeginNs) {
 			s.stats.Identified++
 			s.found(e)
 			continue
@@ -133,6 +133,12 @@ func (s *Shard) apply(snap *watcher.Snapshot) {
 	}
 	s.expire(snap)
 	s.sockets.apply(s, snap)
+}
+
+// lists reports that a snapshot speaks of an entry's server: several may be
+// captured, one is watched.
+func lists(snap *watcher.Snapshot, e *entry) bool {
+	return snap.Server.Port == 0 || snap.Server.Port == e.flow.Server.Port()
 }
 
 // identity translates a row of the process list.
@@ -166,7 +172,7 @@ func (s *Shard) expire(snap *watcher.Snapshot) {
 		next := e.newer
 		peer := e.conn.Peer()
 		switch {
-		case e.conn.LastNs() >= snap.BeginNs:
+		case e.conn.LastNs() >= snap.BeginNs || !lists(snap, e):
 		case snap.Present(peer.Addr, peer.ConnectionID):
 			e.listed, e.missing = true, 0
 		case e.listed:

@@ -13,6 +13,7 @@ import (
 
 	"sqlwitness/probe"
 	"sqlwitness/sender"
+	"sqlwitness/watcher"
 )
 
 // config is the effective configuration: the defaults, then the file, then the
@@ -21,6 +22,7 @@ type config struct {
 	Agent   string            `yaml:"agent" doc:"name of this agent in its events; default: the host name"`
 	Labels  map[string]string `yaml:"labels" doc:"up to 8 pairs that are put on every event, such as {cluster: shop, env: prod}"`
 	Capture captureConfig     `yaml:"capture"`
+	Watch   watchConfig       `yaml:"watch"`
 	Mask    onOff             `yaml:"mask" doc:"on: literals in the SQL become '?'; off: they are shipped (passwords never are)"`
 	Events  eventsConfig      `yaml:"events"`
 	Sinks   []sinkConfig      `yaml:"sinks" doc:"where events go: {type: stdout} or {type: file, path: FILE, max_mib: 1024, files: 8}; one of them"`
@@ -39,6 +41,19 @@ type captureConfig struct {
 	Tick        time.Duration `yaml:"tick" doc:"a block is handed on when it is full or this old; 1ms to 1s"`
 	MaxSQLBytes int           `yaml:"max_sql_bytes" doc:"bytes kept of a statement; 256 to 16777216"`
 	GapWait     time.Duration `yaml:"gap_wait" doc:"how long to wait for a missing segment; 10ms to 1m"`
+}
+
+type watchConfig struct {
+	Address      string        `yaml:"address" doc:"host:port of the server, asked who is behind connections older than the agent; needs a user"`
+	Socket       string        `yaml:"socket" doc:"path of its unix socket, instead of the address"`
+	User         string        `yaml:"user" doc:"account with PROCESS; empty: nobody is asked"`
+	PasswordFile string        `yaml:"password_file" doc:"file with the account's password"`
+	PasswordEnv  string        `yaml:"password_env" doc:"environment variable with the account's password"`
+	TLS          string        `yaml:"tls" doc:"off, preferred, required or verify; empty: off for loopback, else preferred"`
+	TLSCA        string        `yaml:"tls_ca" doc:"PEM file of the authorities that verify trusts"`
+	Interval     time.Duration `yaml:"interval" doc:"between readings of the process list; 1s to 10m"`
+	Timeout      time.Duration `yaml:"timeout" doc:"of a question to the server; 100ms to 1m"`
+	IdentityWait time.Duration `yaml:"identity_wait" doc:"how long events wait for their user; 10ms to 1m"`
 }
 
 type eventsConfig struct {
@@ -94,6 +109,7 @@ func defaultConfig() config {
 			RingBlocks: probe.DefaultBlocks, RingMiB: probe.DefaultBlocks * probe.DefaultBlockBytes >> 20, Tick: probe.DefaultBlockTimeout,
 			MaxSQLBytes: 64 << 10, GapWait: time.Second,
 		},
+		Watch:  watchConfig{Address: "127.0.0.1:3306", Interval: watcher.DefaultInterval, Timeout: watcher.DefaultTimeout, IdentityWait: 2 * time.Second},
 		Mask:   true,
 		Events: eventsConfig{MaxSQLBytes: 4 << 10, MaxBytes: 256 << 10, Output: "auto"},
 		Sinks:  []sinkConfig{{Type: "stdout"}},
@@ -176,6 +192,7 @@ func fieldByKey(t reflect.Type, key string) (*reflect.StructField, []string) {
 func (c *config) validate() error {
 	return usageOr(firstError(
 		c.Capture.validate(),
+		inRange("watch.identity_wait", c.Watch.IdentityWait, 10*time.Millisecond, time.Minute),
 		inRange("events.max_event_sql_bytes", c.Events.MaxSQLBytes, 64, 16<<20),
 		inRange("events.max_event_bytes", c.Events.MaxBytes, 4096, 32<<20),
 		oneOf("events.output", c.Events.Output, "auto", "json", "text"),

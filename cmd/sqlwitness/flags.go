@@ -53,6 +53,10 @@ func flagSet(name string, c *config, path *string, stderr io.Writer) *flag.FlagS
 		fs.Var((*names)(&c.Capture.Interfaces), "interface", "`devices` to capture on, separated by commas; auto: all that carry an address")
 		fs.IntVar(&c.Capture.RingMiB, "ring-mib", c.Capture.RingMiB, "MiB of a capture ring")
 		fs.IntVar(&c.Capture.RingBlocks, "ring-blocks", c.Capture.RingBlocks, "blocks of a capture ring")
+		fs.StringVar(&c.Watch.Address, "watch-address", c.Watch.Address, "`host:port` of the server to ask who is connected")
+		fs.StringVar(&c.Watch.Socket, "watch-socket", c.Watch.Socket, "`path` of the server's unix socket, instead of the address")
+		fs.StringVar(&c.Watch.User, "watch-user", c.Watch.User, "`account` with PROCESS to ask with; without one nobody is asked")
+		fs.StringVar(&c.Watch.PasswordFile, "watch-password-file", c.Watch.PasswordFile, "`file` with the account's password")
 		fs.StringVar(&c.pprof, "pprof", "", "serve profiles on this loopback `address`, such as 127.0.0.1:6060")
 		fs.DurationVar(&c.Capture.Tick, "tick", c.Capture.Tick, "a block of the ring is handed on when it is this old")
 	}

@@ -23,6 +23,9 @@ func (p *pipeline) printLedger(w io.Writer, in probe.Stats) {
 		loss{"opaque (TLS, compressed)", st.OpaqueBytes}, loss{"skipped", st.SkippedBytes}, loss{"discarded", st.DiscardedBytes}))
 	line("  missing", "%d bytes in %d gaps", st.GapBytes, st.Gaps)
 	line("  sessions", "%d started, %d logins failed, %d ended; %d connections showed no MySQL", st.SessionStarts, st.LoginsFailed, st.SessionEnds, st.Unrecognized)
+	if ws.Identified+ws.GaveUp+ws.Sockets > 0 {
+		line("  users", "%d connections named by the process list, %d times events went on without a user; %d socket sessions", ws.Identified, ws.GaveUp, ws.Sockets)
+	}
 	line("  commands", "%d = %d events", st.Commands, st.CommandEvents)
 	line("  events", "%d = %d written%s", ss.Put, ss.Written, losses(loss{"refused by the full queue", ss.Refused}, loss{"lost by the failed sink", ss.Failed}))
 }

@@ -14,6 +14,7 @@ import (
 	"sqlwitness/probe"
 	"sqlwitness/sender"
 	"sqlwitness/stream"
+	"sqlwitness/watcher"
 	"sqlwitness/worker"
 )
 
@@ -26,13 +27,13 @@ type pipeline struct {
 
 func newPipeline(c *config, s *sender.Sender) *pipeline { return &pipeline{config: c, sender: s} }
 
-// start runs a shard for each source. The channel gets the first error once all
-// are at their end.
-func (p *pipeline) start(sources []worker.Source, wc worker.Config) chan error {
+// start runs a shard for each source, with w, which may be nil, to ask for users.
+// The channel gets the first error once all are at their end.
+func (p *pipeline) start(sources []worker.Source, wc worker.Config, w *watcher.Watcher) chan error {
 	var all sync.WaitGroup
 	errs := make([]error, len(sources))
 	for i, source := range sources {
-		shard := worker.NewShard(wc, source, p.sender.Lane(i))
+		shard := worker.NewShard(p.config.watched(wc, w, i), source, p.sender.Lane(i))
 		p.shards = append(p.shards, shard)
 		all.Go(func() { errs[i] = shard.Run() })
 	}

@@ -40,7 +40,7 @@ func readFiles(args []string, stdout *os.File, stderr io.Writer, log *slog.Logge
 		return err
 	}
 	p := newPipeline(&c, out)
-	finished := p.start(split(source, c.Capture.Shards), c.worker(filter.Mode))
+	finished := p.start(split(source, c.Capture.Shards), c.worker(filter.Mode), nil)
 	err = errors.Join(p.await(finished, source.Stats, stderr), out.Close())
 	captured := source.Stats()
 	p.printLedger(stderr, captured)

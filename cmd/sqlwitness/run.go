@@ -92,6 +92,13 @@ func (l *live) run(stderr io.Writer) error {
 	defer stop()
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
+	watched, err := l.config.openWatcher(ctx, l.log)
+	if err != nil {
+		return err
+	}
+	if watched != nil {
+		defer watched.Close()
+	}
 	var background sync.WaitGroup
 	background.Go(func() { l.followInterfaces(ctx, cancel) })
 	background.Go(func() { l.hint(ctx) })
@@ -103,9 +110,8 @@ func (l *live) run(stderr io.Writer) error {
 	l.log.Info("auditing", "ports", portList(l.filter.Ports), "interfaces", strings.Join(l.config.Capture.Interfaces, ","),
 		"shards", len(sources), "ring", fmt.Sprintf("%d MiB, %v", l.config.Capture.RingMiB, time.Duration(l.config.Capture.RingBlocks)*l.config.Capture.Tick),
 		"mask", l.config.Mask.String())
-	finished := l.start(sources, l.config.worker(l.filter.Mode))
+	finished := l.start(sources, l.config.worker(l.filter.Mode), watched)
 
-	var err error
 	select {
 	case <-ctx.Done():
 		err = context.Cause(ctx)
