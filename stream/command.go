@@ -47,6 +47,32 @@ const (
 // https://mariadb.com/kb/en/com_stmt_bulk_execute/
 const ComStmtBulkExecute Command = 0xfa + 1
 
+// NumCommands is the length of an array by command: see Command.Index.
+const NumCommands = int(ComSubscribeGroupReplication) + 3
+
+// Index is the place of a command in an array: Bulk_execute stands behind the
+// others, then what is no command.
+func (c Command) Index() int {
+	switch {
+	case c <= ComSubscribeGroupReplication:
+		return int(c)
+	case c == ComStmtBulkExecute:
+		return NumCommands - 2
+	}
+	return NumCommands - 1
+}
+
+// CommandAt is the command with that Index.
+func CommandAt(i int) Command {
+	switch i {
+	case NumCommands - 2:
+		return ComStmtBulkExecute
+	case NumCommands - 1:
+		return 0xff // one that there is not
+	}
+	return Command(i)
+}
+
 // The names that the general log gives the commands (sql/sql_parse.cc,
 // command_name, of MySQL and MariaDB).
 var commandNames = [...]string{

@@ -65,12 +65,26 @@ func (c *Conn) emitCommand(e *Event) {
 	st := &c.env.Stats
 	st.CommandEvents++
 	st.PendingCommands--
+	st.ByCommand[e.Command.Index()]++
+	if e.Command == ComQuery {
+		st.QueryStatements += uint64(questions(e))
+	}
 	if e.Status == StatusError {
 		c.errors++
 	}
 	c.rows += e.Rows
 	c.affected += e.AffectedRows
 	c.env.emit(e)
+}
+
+// questions is how many statements a Query held, as the server counts them.
+func questions(e *Event) int {
+	if len(e.SQL) > 4 && e.SQL[0]|0x20 == 'c' {
+		if _, ok := afterWord(e.SQL, "call"); ok {
+			return 1
+		}
+	}
+	return max(e.Results, 1)
 }
 
 // applyResult changes the connection as the server did.
