@@ -117,8 +117,7 @@ type Conn struct {
 	requestLost bool // a command boundary of the client has to be found
 	quit        bool // COM_QUIT was sent
 	killed      bool // the server ended the connection
-	done        bool // FIN both ways, or RST
-	reset       bool
+	done        bool // FIN both ways, or RST and silence
 	mariadb     bool
 	ansiTold    bool // the server reports ANSI_QUOTES in its status flags
 	statusSeen  bool
@@ -149,6 +148,7 @@ type Conn struct {
 	retired []*buffer // of held segments that were taken in this batch
 	kept    int       // what account told last
 
+	resetNs         int64 // when a RST came that nothing has followed; 0 = none
 	firstNs, lastNs int64 // capture time of the first and last segment
 	requestBytes    uint64
 	responseBytes   uint64
@@ -198,7 +198,7 @@ func (c *Conn) LastNs() int64 { return c.lastNs }
 // Waits reports that something of the connection depends on time, such as
 // segments that it holds back: Settle must be called at every tick.
 func (c *Conn) Waits() bool {
-	return c.holds() || c.filtered() && (len(c.waiting) > 0 || c.request.started)
+	return c.resetNs != 0 || c.holds() || c.filtered() && (len(c.waiting) > 0 || c.request.started)
 }
 
 func (c *Conn) holds() bool { return len(c.client.held) > 0 || len(c.server.held) > 0 }
@@ -235,7 +235,7 @@ func (c *Conn) Feed(s *probe.Segment) {
 	c.lastNs = max(c.lastNs, s.TimeNs)
 	c.learn(s)
 	if s.Flags&probe.RST != 0 {
-		c.reset, c.done = true, true
+		c.noteReset(s)
 	}
 	if !s.FromClient && c.filtered() {
 		c.responseBytes += uint64(len(s.Payload))
@@ -272,7 +272,7 @@ func (c *Conn) learn(s *probe.Segment) {
 	if !to.known {
 		to.start(s.Ack)
 	}
-	if seqLess(to.acked, s.Ack) {
+	if seqLess(to.acked, s.Ack) && !jumps(to.next, s.Ack) {
 		to.acked = s.Ack
 	}
 }
@@ -288,7 +288,7 @@ func (c *Conn) caused(s *probe.Segment) bool {
 	if !s.FromClient {
 		peer = &c.client
 	}
-	return !seqLess(peer.next, s.Ack) || (s.FromClient && c.filtered())
+	return !seqLess(peer.next, s.Ack) || s.FromClient && c.filtered() || jumps(peer.next, s.Ack)
 }
 
 // arrange handles a segment that is not simply the next one.
@@ -319,13 +319,41 @@ func (c *Conn) arrange(h *half, s *probe.Segment) {
 	st.HeldBytes += uint64(len(seg.Payload))
 }
 
-// A segment farther away than these is no repeat, and nothing that the receiver
-// would take: the sequence numbers have jumped. RFC 7323 section 2.3 bounds a
-// window to 1 GiB.
+// A segment farther away than these is no repeat, and nothing that a receiver
+// would take: the sequence numbers have jumped. No Linux receiver has a window of
+// more than tcp_rmem, 32 MiB where it was raised a lot.
 const (
 	maxRepeat = 64 << 20
-	maxWindow = 1 << 30
+	maxWindow = 64 << 20
 )
+
+// resetWindow is how far from the next byte a RST may be to be believed, RFC 9293
+// section 3.5.3: a forged one is elsewhere.
+const resetWindow = 64 << 10
+
+// resetWait is how long a reset connection must stay silent to be over: whoever
+// ignored the RST goes on.
+const resetWait = time.Second
+
+// noteReset takes a RST for the end, if nothing more comes.
+func (c *Conn) noteReset(s *probe.Segment) {
+	h := c.halfOf(s)
+	if far := int32(s.Seq - h.next); h.known && (far > resetWindow || far < -resetWindow) {
+		c.env.Stats.ResetsIgnored++
+		return
+	}
+	if c.resetNs == 0 {
+		c.resetNs = s.TimeNs
+	}
+}
+
+// goesOn takes a RST back: the connection has gone on behind it.
+func (c *Conn) goesOn(s *probe.Segment) {
+	if s.TimeNs >= c.resetNs && s.Flags&probe.RST == 0 {
+		c.resetNs = 0
+		c.env.Stats.ResetsIgnored++
+	}
+}
 
 func jumps(next, seq uint32) bool {
 	far := int32(seq - next)
@@ -386,6 +414,9 @@ func (c *Conn) takeSegment(h *half, s *probe.Segment) {
 		return // learn has counted it
 	}
 	h.next += uint32(s.WireLen())
+	if c.resetNs != 0 && s.WireLen() > 0 {
+		c.goesOn(s)
+	}
 	if len(s.Payload) > 0 {
 		if s.FromClient {
 			c.lastRequest, c.lastRequestSeq = s.Payload, s.Seq
@@ -408,7 +439,7 @@ func (c *Conn) takeSegment(h *half, s *probe.Segment) {
 
 // Reason says how a connection that is Done ended.
 func (c *Conn) Reason() EndReason {
-	if c.reset {
+	if c.resetNs != 0 {
 		return EndReset
 	}
 	return EndFIN

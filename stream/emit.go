@@ -172,7 +172,7 @@ func (c *Conn) newEvent(kind Kind, ns int64) *Event {
 // status before it. Where the command itself changed the mode between two of its
 // statements, the mode is unknown.
 func (c *Conn) lexMode() LexMode {
-	m := LexMode{Collation: c.collation}
+	m := LexMode{Collation: c.collation, CharsetSure: c.caps.known && c.caps.sessionTrack()}
 	if c.waiting[0].charset == charsetUnknown {
 		m.Collation = 0
 	}
@@ -180,8 +180,8 @@ func (c *Conn) lexMode() LexMode {
 		return m
 	}
 	before := c.status
-	if changed := before ^ c.resp.status; c.resp.told && c.resp.results > 1 && changed&(serverStatusNoBackslash|serverStatusANSIQuotes) != 0 {
-		return m
+	if c.resp.modes != 0 && c.resp.results > 1 || c.resp.failed && c.resp.results > 1 {
+		return m // it changed between two statements, or may have before the one that failed
 	}
 	m.NoBackslashEscapes = tri(before&serverStatusNoBackslash != 0)
 	switch {
@@ -192,6 +192,9 @@ func (c *Conn) lexMode() LexMode {
 	}
 	return m
 }
+
+// lexFlags are the status flags that say how the server reads text.
+const lexFlags = serverStatusNoBackslash | serverStatusANSIQuotes
 
 // startSession reports the session's start, once.
 func (c *Conn) startSession(status Status) {

@@ -134,6 +134,10 @@ type LexMode struct {
 	NoBackslashEscapes Tri    // sql_mode NO_BACKSLASH_ESCAPES
 	ANSIQuotes         Tri    // sql_mode ANSI_QUOTES
 	Collation          uint16 // id of the connection's collation, which names its character set; 0 = unknown
+	// CharsetSure: the server reports every change of the character set (session
+	// tracking). Else SET NAMES may have hidden in a prepared statement, a built
+	// string or the server's init_connect: a lexer must not rely on it.
+	CharsetSure bool
 }
 
 // Known says which of an Event's numbers were seen; a set of bits.

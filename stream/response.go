@@ -36,6 +36,7 @@ type response struct {
 	warnings uint64
 	status   uint16 // last status flags; valid iff told
 	told     bool
+	modes    uint16    // status flags that say how text is lexed and that some result changed
 	warned   bool      // warnings are told without a status
 	err      errPacket // text borrowed from the packet in hand
 	failed   bool
@@ -379,6 +380,7 @@ func (c *Conn) readEnd(p *packet) {
 // endResult goes on to the next result, or completes the command.
 func (c *Conn) endResult(status uint16) {
 	r := &c.resp
+	r.modes |= (status ^ c.status) & lexFlags
 	r.status, r.told = status, true
 	c.applySchema()
 	if status&serverStatusMoreResults != 0 {

@@ -375,6 +375,9 @@ func eventText(e *Event) string {
 	if e.Kind == KindSessionEnd {
 		fmt.Fprintf(&b, " commands=%d errors=%d reason=%s", e.Commands, e.Errors, e.EndReason)
 	}
+	if e.Kind == KindCommand && e.SQLBytes > 0 && (e.Lex.NoBackslashEscapes != No || e.Lex.ANSIQuotes == Yes) {
+		fmt.Fprintf(&b, " escapes=%d ansi=%d", e.Lex.NoBackslashEscapes, e.Lex.ANSIQuotes)
+	}
 	for i, name := range EventFlagNames {
 		if e.Flags>>i&1 != 0 {
 			fmt.Fprintf(&b, " +%s", name)

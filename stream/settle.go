@@ -15,6 +15,9 @@ func (c *Conn) Settle(nowNs int64) {
 	if c.filtered() {
 		c.ageFiltered(nowNs)
 	}
+	if c.resetNs != 0 && nowNs-c.resetNs > int64(resetWait) {
+		c.done = true
+	}
 	c.settleCommands()
 	c.request.settle()
 	c.reply.settle()

@@ -22,6 +22,7 @@ type Stats struct {
 	KeptBytes uint64 // gauge: memory of what waits from batch to batch: held segments, texts
 	Relieved  uint64 // times a connection's texts were cut and its holes given up to hold the limit
 
+	ResetsIgnored    uint64 // RSTs that were out of place, or that the connection went on behind
 	OverlapConflicts uint64 // segments that repeat bytes of the client with other values
 
 	Gaps     uint64 // holes that were given up
@@ -59,6 +60,7 @@ func (s *Stats) Add(o *Stats) {
 	s.HeldBytes += o.HeldBytes
 	s.KeptBytes += o.KeptBytes
 	s.Relieved += o.Relieved
+	s.ResetsIgnored += o.ResetsIgnored
 	s.OverlapConflicts += o.OverlapConflicts
 	s.Gaps += o.Gaps
 	s.GapBytes += o.GapBytes

@@ -182,7 +182,11 @@ func (s *Shard) drain(b *probe.Batch, e *entry) {
 	for i := e.first; i >= 0; i = s.queue[i] {
 		seg := &b.Segments[i]
 		if e.conn != nil && e.conn.Restarts(seg) {
-			s.close(e, stream.EndGone, seg.TimeNs)
+			reason := stream.EndGone
+			if e.conn.Reason() == stream.EndReset {
+				reason = stream.EndReset
+			}
+			s.close(e, reason, seg.TimeNs)
 		}
 		if e.conn == nil && !s.open(e, seg) {
 			s.stats.Late++
@@ -282,7 +286,11 @@ func (s *Shard) sweep(nowNs int64) {
 // closeAll ends what is open when the capture ends.
 func (s *Shard) closeAll() {
 	for e := s.table.oldest(); e != nil; e = s.table.oldest() {
-		s.close(e, stream.EndCapture, e.conn.LastNs())
+		reason := stream.EndCapture
+		if e.conn.Reason() == stream.EndReset {
+			reason = stream.EndReset
+		}
+		s.close(e, reason, e.conn.LastNs())
 	}
 	s.sockets.closeAll(s)
 }
