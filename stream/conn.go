@@ -1,6 +1,7 @@
 package stream
 
 import (
+	"bytes"
 	"time"
 
 	"sqlwitness/probe"
@@ -66,12 +67,22 @@ func (e *Env) NewSessionID() uint64 {
 	return e.lastID
 }
 
-// maxNames bounds the strings that the connections of a shard share.
-const maxNames = 4096
+// maxNames bounds the strings that the connections of a shard share, maxNameBytes
+// their length.
+const (
+	maxNames     = 4096
+	maxNameBytes = 256
+	// maxShownName bounds each of them.
+	maxShownName = 1024
+)
 
 // name returns b as a string, one copy for all connections: users, schemas,
-// programs and versions are few.
+// programs and versions are few. No server knows a longer one than maxShownName; the
+// client of an attacker may send 16 MiB.
 func (e *Env) name(b []byte) string {
+	if len(b) > maxShownName {
+		b = bytes.ToValidUTF8(b[:maxShownName], nil)
+	}
 	if s, ok := e.names[string(b)]; ok {
 		return s
 	}
@@ -79,7 +90,9 @@ func (e *Env) name(b []byte) string {
 		e.names = make(map[string]string)
 	}
 	s := string(b)
-	e.names[s] = s
+	if len(s) <= maxNameBytes {
+		e.names[s] = s
+	}
 	return s
 }
 
@@ -164,6 +177,14 @@ type opening struct {
 	hello []byte
 }
 
+// size is the memory of what is collected.
+func (o *opening) size() int {
+	if o == nil {
+		return 0
+	}
+	return cap(o.proxy) + cap(o.hello)
+}
+
 // identity is a user and schema that the server has not confirmed yet.
 type identity struct {
 	user, db  string
@@ -189,6 +210,10 @@ func (c *Conn) Handshake(client, server uint32, clientOK, serverOK bool) {
 	}
 }
 
+// Confirmed reports that the connection has shown that it speaks MySQL, and more
+// than a greeting.
+func (c *Conn) Confirmed() bool { return c.confirmed && c.phase != phaseLogin }
+
 // Done reports that both ends have closed the connection, or one has reset it.
 func (c *Conn) Done() bool { return c.done }
 
@@ -198,7 +223,7 @@ func (c *Conn) LastNs() int64 { return c.lastNs }
 // Waits reports that something of the connection depends on time, such as
 // segments that it holds back: Settle must be called at every tick.
 func (c *Conn) Waits() bool {
-	return c.resetNs != 0 || c.holds() || c.filtered() && (len(c.waiting) > 0 || c.request.started)
+	return c.holds() || c.filtered() && (len(c.waiting) > 0 || c.request.started)
 }
 
 func (c *Conn) holds() bool { return len(c.client.held) > 0 || len(c.server.held) > 0 }
@@ -312,7 +337,7 @@ func (c *Conn) arrange(h *half, s *probe.Segment) {
 		c.takeSegment(h, &seg)
 		return
 	}
-	if h.heldBytes+len(seg.Payload) > c.env.config.MaxHeld {
+	if h.keeps()+len(seg.Payload) > c.env.config.MaxHeld {
 		c.giveUpHole(h)
 	}
 	h.hold(&seg)
@@ -331,9 +356,10 @@ const (
 // section 3.5.3: a forged one is elsewhere.
 const resetWindow = 64 << 10
 
-// resetWait is how long a reset connection must stay silent to be over: whoever
-// ignored the RST goes on.
-const resetWait = time.Second
+// ResetNs is when a RST came that the connection has not gone on behind; 0 = none.
+// Who ignored a forged RST goes on soon: after a second of silence the connection
+// is over.
+func (c *Conn) ResetNs() int64 { return c.resetNs }
 
 // noteReset takes a RST for the end, if nothing more comes.
 func (c *Conn) noteReset(s *probe.Segment) {

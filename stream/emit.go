@@ -131,12 +131,24 @@ func (c *Conn) noteChange(q *command) {
 	}
 }
 
+// copyQueue is up to how many commands are moved up when the oldest leaves.
+const copyQueue = 16
+
 // dropOldest takes the reported command off the queue.
 func (c *Conn) dropOldest() {
 	c.waiting[0].own.free()
-	n := copy(c.waiting, c.waiting[1:])
-	c.waiting[n] = command{}
-	c.waiting = c.waiting[:n]
+	n := len(c.waiting) - 1
+	if n < copyQueue { // in place, so that the room is used again
+		copy(c.waiting, c.waiting[1:])
+		c.waiting[n] = command{}
+		c.waiting = c.waiting[:n]
+	} else {
+		c.waiting[0] = command{}
+		c.waiting = c.waiting[1:]
+	}
+	if n == 0 && cap(c.waiting) > copyQueue {
+		c.waiting = nil
+	}
 	c.resp = response{}
 	if n > 0 {
 		c.beginResponse()
@@ -259,6 +271,8 @@ func (c *Conn) endSession(reason EndReason) {
 		reason = EndKilled
 	case c.quit && reason != EndEvicted:
 		reason = EndQuit
+	case c.resetNs != 0 && reason != EndEvicted:
+		reason = EndReset
 	}
 	e := c.newEvent(KindSessionEnd, c.lastNs)
 	e.Commands, e.Errors, e.EndReason = c.commands, c.errors, reason

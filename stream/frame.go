@@ -112,7 +112,7 @@ func (f *framer) keep(b []byte, limit int) {
 		return
 	}
 	if f.p.own == nil {
-		f.p.own = newBuffer(min(max(room, f.need), limit))
+		f.p.own = newBuffer(room) // it grows with what comes, whatever the header says
 	}
 	f.p.own.add(b[:room])
 }

@@ -116,11 +116,12 @@ func (l *login) decode320(b []byte) bool {
 	return true
 }
 
-// maxAttrs bounds the connection attributes that are kept, and maxAttrBytes one
-// key or value. The server's own limit is 64 KiB in all.
+// maxAttrs bounds the connection attributes that are kept, maxAttrBytes one key or
+// value, allAttrBytes all of them. The server's own limit is 64 KiB.
 const (
 	maxAttrs     = 64
 	maxAttrBytes = 1024
+	allAttrBytes = 4096
 )
 
 // decodeAttrs reads the key and value pairs of an attribute block, which text
@@ -128,9 +129,10 @@ const (
 func decodeAttrs(b []byte, text func([]byte) string) []Attr {
 	var attrs []Attr
 	c := newCursor(b)
-	for len(c.b) > 0 && len(attrs) < maxAttrs {
+	for all := 0; len(c.b) > 0 && len(attrs) < maxAttrs; {
 		k, v := c.lenencBytes(), c.lenencBytes()
-		if !c.ok {
+		all += min(len(k), maxAttrBytes) + min(len(v), maxAttrBytes)
+		if !c.ok || all > allAttrBytes {
 			break
 		}
 		attrs = append(attrs, Attr{text(k[:min(len(k), maxAttrBytes)]), text(v[:min(len(v), maxAttrBytes)])})

@@ -124,11 +124,15 @@ func TestFaults(t *testing.T) {
 	}
 }
 
-// conversations are the connections of all scripts that begin with a SYN.
+// conversations are the connections of all scripts that begin with a SYN. Those of
+// reset.txt are left out: whether a RST is believed depends on where it comes.
 func conversations(t *testing.T) map[string][]probe.Segment {
 	all := make(map[string][]probe.Segment)
 	files, _ := filepath.Glob("testdata/*.txt")
 	for _, file := range files {
+		if filepath.Base(file) == "reset.txt" {
+			continue
+		}
 		for i, segments := range record(t, file) {
 			if segments[0].Flags&probe.SYN != 0 {
 				all[fmt.Sprintf("%s/%d", filepath.Base(file), i)] = segments

@@ -46,9 +46,10 @@ func (p *buffer) size() int {
 
 // shortened moves the first n bytes to a small buffer and gives the large one back.
 func (p *buffer) shortened(n int) *buffer {
-	if p == nil || len(p.b) <= n {
+	if p == nil || cap(p.b) <= max(n, 1<<minClass) {
 		return p
 	}
+	n = min(n, len(p.b))
 	small := newBuffer(n)
 	small.b = append(small.b, p.b[:n]...)
 	p.free()

@@ -18,7 +18,7 @@ var (
 
 // maxProxyHeader bounds a header: version 1 has at most 107 bytes, of a version 2
 // with type-length-values more is not waited for.
-const maxProxyHeader = 4 << 10
+const maxProxyHeader = 1 << 10
 
 // beginsProxy reports whether b may be the start of a PROXY header.
 func beginsProxy(b []byte) bool {

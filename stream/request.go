@@ -158,7 +158,7 @@ func (c *Conn) requestPacket(p *packet, flags EventFlags) {
 // readCommand begins a command.
 // https://dev.mysql.com/doc/dev/mysql-server/latest/page_protocol_command_phase.html
 func (c *Conn) readCommand(p *packet, flags EventFlags) {
-	if len(c.waiting) > 0 && p.seq != 0 {
+	if len(c.waiting) > 0 && (p.seq != 0 || c.resp.state == respInfile) { // the ids of a large file begin anew
 		c.continueRequest(p)
 		return
 	}

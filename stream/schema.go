@@ -27,7 +27,7 @@ func (q *command) readEffects() {
 		switch rest[0] | 0x20 {
 		case 'u':
 			if hasUse(one) && len(q.schemas) < maxSchemaChanges {
-				if name, ok := useArgument(one[3:]); ok {
+				if name, ok := useArgument(one[3:]); ok && len(name) <= maxNameBytes {
 					q.schemas = append(q.schemas, schemaChange{result: i, name: name})
 				}
 			}

@@ -1,6 +1,10 @@
 package stream
 
-import "sqlwitness/probe"
+import (
+	"unsafe"
+
+	"sqlwitness/probe"
+)
 
 // Settle ends a batch: what is still borrowed from it is copied, and holes that
 // stayed open for too long are given up. NowNs is the capture clock. It must be
@@ -14,9 +18,6 @@ func (c *Conn) Settle(nowNs int64) {
 	}
 	if c.filtered() {
 		c.ageFiltered(nowNs)
-	}
-	if c.resetNs != 0 && nowNs-c.resetNs > int64(resetWait) {
-		c.done = true
 	}
 	c.settleCommands()
 	c.request.settle()
@@ -32,9 +33,12 @@ func (c *Conn) Settle(nowNs int64) {
 
 // account tells the shard what the connection keeps from batch to batch.
 func (c *Conn) account() {
-	n := c.client.heldBytes + c.server.heldBytes + c.request.p.own.size() + c.reply.p.own.size()
+	n := c.client.keeps() + c.server.keeps() + c.request.p.own.size() + c.reply.p.own.size() + c.opening.size()
 	if c.zip != nil {
 		n += c.zip.request.kept.size() + c.zip.reply.kept.size()
+	}
+	if len(c.waiting) > 1 {
+		n += cap(c.waiting) * int(unsafe.Sizeof(command{}))
 	}
 	for i := range c.waiting {
 		n += c.waiting[i].own.size()
@@ -49,11 +53,20 @@ func (c *Conn) Keeps() int { return c.kept }
 // relievedText is what remains of a text that is given up to free memory.
 const relievedText = 256
 
+// relievedCommands is how many commands may wait for their responses on a
+// connection that is to keep less.
+const relievedCommands = 16
+
 // Relieve frees what the connection keeps, to hold the shard's limit: holes are
 // given up, texts that wait for their end or their response are cut.
 func (c *Conn) Relieve() {
 	c.env.Stats.Relieved++
 	c.flushHeld()
+	c.opening = nil
+	if len(c.waiting) > relievedCommands {
+		c.desync(FlagResponseNotCaptured)
+		c.waiting = nil
+	}
 	c.request.shorten(relievedText)
 	c.reply.shorten(relievedText)
 	if c.zip != nil {
@@ -247,6 +260,11 @@ func (c *Conn) Close(reason EndReason) {
 	c.forgetAll()
 	c.request.reset()
 	c.reply.reset()
+	if c.zip != nil {
+		c.zip.request.reset()
+		c.zip.reply.reset()
+	}
+	c.opening = nil
 	c.Settle(c.lastNs)
 }
 

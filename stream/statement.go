@@ -39,6 +39,10 @@ type texts struct {
 	bytes  int // of all texts
 }
 
+// textOverhead is what a text takes beside its bytes, with the statement that has
+// it.
+const textOverhead = 256
+
 // intern returns the text equal to sql, a copy if there is none yet. It returns
 // nil when that would exceed limit bytes in all.
 func (t *texts) intern(sql []byte, wireBytes, limit int) *text {
@@ -50,11 +54,11 @@ func (t *texts) intern(sql []byte, wireBytes, limit int) *text {
 		x.refs++
 		return x
 	}
-	if t.bytes+len(sql) > limit {
+	if t.bytes+len(sql)+textOverhead > limit {
 		return nil
 	}
 	x := &text{sql: bytes.Clone(sql), bytes: wireBytes, truncated: len(sql) < wireBytes, hash: hash, refs: 1}
-	t.bytes += len(sql)
+	t.bytes += len(sql) + textOverhead
 	if t.byHash[hash] == nil {
 		t.byHash[hash] = x
 	}
@@ -66,7 +70,7 @@ func (t *texts) release(x *text) {
 	if x.refs--; x.refs > 0 {
 		return
 	}
-	t.bytes -= len(x.sql)
+	t.bytes -= len(x.sql) + textOverhead
 	if t.byHash[x.hash] == x {
 		delete(t.byHash, x.hash)
 	}

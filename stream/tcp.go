@@ -33,6 +33,12 @@ type half struct {
 	holeNs    int64  // when it was first seen; 0 = no hole
 }
 
+// heldOverhead is what a held segment takes beside its payload.
+const heldOverhead = 384
+
+// keeps is the memory of what is held.
+func (h *half) keeps() int { return h.heldBytes + len(h.held)*heldOverhead }
+
 // start sets the sequence number of the first byte.
 func (h *half) start(seq uint32) {
 	h.known = true
@@ -74,7 +80,8 @@ func (h *half) hold(s *probe.Segment) {
 // pop removes and returns the first held segment.
 func (h *half) pop() heldSegment {
 	first := h.held[0]
-	h.held = slices.Delete(h.held, 0, 1)
+	h.held[0] = heldSegment{}
+	h.held = h.held[1:]
 	h.heldBytes -= len(first.seg.Payload)
 	if len(h.held) == 0 {
 		h.held = nil
@@ -105,6 +112,10 @@ func overlapDiffers(a []byte, seqA uint32, b []byte, seqB uint32) bool {
 	return !bytes.Equal(a[:n], b[:n])
 }
 
+// maxCompared bounds the held segments, the last ones, that a segment is compared
+// with.
+const maxCompared = 8
+
 // compare looks for bytes of the client that come again with other values, a sign
 // of evasion: the server took the first copy, and so is the first copy read here.
 // Only bytes of the same batch, or still held, are there to be compared.
@@ -113,7 +124,7 @@ func (c *Conn) compare(h *half, s *probe.Segment) {
 		return
 	}
 	differs := overlapDiffers(c.lastRequest, c.lastRequestSeq, s.Payload, s.Seq)
-	for i := range h.held {
+	for i := len(h.held) - 1; i >= 0 && i >= len(h.held)-maxCompared; i-- {
 		held := &h.held[i].seg
 		differs = differs || overlapDiffers(held.Payload, held.Seq, s.Payload, s.Seq)
 	}

@@ -151,7 +151,7 @@ func (c *Conn) takeZipped(h *half, z *zipped, b []byte, ns int64) {
 		c.inflate(h, z, b, ns)
 	default:
 		if z.kept == nil {
-			z.kept = newBuffer(len(b) + z.need)
+			z.kept = newBuffer(len(b))
 		}
 		z.kept.add(b)
 		if z.need == 0 {
@@ -270,7 +270,7 @@ func (c *Conn) looksZipped(b []byte) (ok, isZstd bool) {
 		return true, isZstd
 	}
 	first := true
-	c.env.inflater.inflate(payload, plain, isZstd, func(text []byte) {
+	c.env.inflater.inflate(payload, min(plain, zipChunk), isZstd, func(text []byte) {
 		if first {
 			ok, first = looksLikeCommand(text), false
 		}

@@ -87,6 +87,7 @@ type Shard struct {
 	queue       []int32 // of each segment of the batch: the next one of its connection, -1 = last
 	touched     []*entry
 	waiting     []*entry // connections that hold segments back
+	resets      []reset  // connections that a RST came on, the oldest first
 	spare       []*entry
 
 	mu        sync.Mutex
@@ -141,6 +142,7 @@ func (s *Shard) take(b *probe.Batch) {
 		s.enqueue(b, int32(i))
 	}
 	s.settleWaiting(b.NowNs)
+	s.closeResets(b.NowNs)
 	for i, e := range s.touched {
 		s.drain(b, e)
 		s.touched[i] = nil
@@ -182,11 +184,7 @@ func (s *Shard) drain(b *probe.Batch, e *entry) {
 	for i := e.first; i >= 0; i = s.queue[i] {
 		seg := &b.Segments[i]
 		if e.conn != nil && e.conn.Restarts(seg) {
-			reason := stream.EndGone
-			if e.conn.Reason() == stream.EndReset {
-				reason = stream.EndReset
-			}
-			s.close(e, reason, seg.TimeNs)
+			s.close(e, stream.EndGone, seg.TimeNs)
 		}
 		if e.conn == nil && !s.open(e, seg) {
 			s.stats.Late++
@@ -204,6 +202,10 @@ func (s *Shard) drain(b *probe.Batch, e *entry) {
 	}
 	e.conn.Settle(b.NowNs)
 	s.seek(e)
+	if ns := e.conn.ResetNs(); ns != 0 && ns != e.resetNs {
+		e.resetNs = ns
+		s.resets = append(s.resets, reset{e, e.conn, ns})
+	}
 	if e.conn.Waits() && !e.waiting {
 		e.waiting = true
 		s.waiting = append(s.waiting, e)
@@ -268,6 +270,34 @@ const handshakeTime = 10 * time.Second
 // to be fast.
 const shrinkAfter = 10 * time.Second
 
+// A reset is a connection that a RST came on.
+type reset struct {
+	entry *entry
+	conn  *stream.Conn
+	ns    int64
+}
+
+// resetWait is how long a reset connection must stay silent to be over.
+const resetWait = time.Second
+
+// closeResets closes connections that nothing has come on since a RST.
+func (s *Shard) closeResets(nowNs int64) {
+	n := 0
+	for ; n < len(s.resets) && nowNs-s.resets[n].ns > int64(resetWait); n++ {
+		r := s.resets[n]
+		if r.entry.conn == r.conn && r.conn.ResetNs() == r.ns && r.entry.first < 0 {
+			s.close(r.entry, stream.EndReset, nowNs)
+		} else if r.entry.conn == r.conn {
+			r.entry.resetNs = 0 // if there is another, it is listed anew
+		}
+		s.resets[n] = reset{}
+	}
+	s.resets = s.resets[n:]
+	if len(s.resets) == 0 {
+		s.resets = nil
+	}
+}
+
 // sweep forgets ports that were closed a while ago and gives up connections that
 // were silent for too long.
 func (s *Shard) sweep(nowNs int64) {
@@ -286,11 +316,7 @@ func (s *Shard) sweep(nowNs int64) {
 // closeAll ends what is open when the capture ends.
 func (s *Shard) closeAll() {
 	for e := s.table.oldest(); e != nil; e = s.table.oldest() {
-		reason := stream.EndCapture
-		if e.conn.Reason() == stream.EndReset {
-			reason = stream.EndReset
-		}
-		s.close(e, reason, e.conn.LastNs())
+		s.close(e, stream.EndCapture, e.conn.LastNs())
 	}
 	s.sockets.closeAll(s)
 }

@@ -18,6 +18,7 @@ type entry struct {
 	listed      bool    // a snapshot of the process list had it
 	missing     uint8   // snapshots since that had it not
 	missingNs   int64   // when the first of these began
+	resetNs     int64   // the RST that is listed in Shard.resets
 	search      *search // for the connection's user; nil: it is known, or nobody would know
 }
 
@@ -146,16 +147,38 @@ func (s *Shard) open(e *entry, seg *probe.Segment) bool {
 		}
 	}
 	if s.table.open >= s.config.Connections {
-		s.stats.Evicted++
-		s.close(s.table.oldest(), stream.EndEvicted, seg.TimeNs)
+		s.evict(seg.TimeNs)
 	}
-	e.search, e.listed, e.missing = nil, false, 0
+	e.search, e.listed, e.missing, e.resetNs = nil, false, 0, 0
 	e.conn = stream.NewConn(s.env, e.flow)
 	s.handshakes.tell(e.flow, e.conn)
 	s.table.link(e)
 	s.table.open++
 	s.stats.Opened++
 	return true
+}
+
+// maxEvictSearch is how many of the connections that were silent longest are looked
+// at for one that is no MySQL session.
+const maxEvictSearch = 64
+
+// evict gives a connection up to keep the limit: one that has not shown that it
+// speaks MySQL, such as a scan, before one that has. Its ports are forgotten at
+// once: it may go on.
+func (s *Shard) evict(nowNs int64) {
+	victim := s.table.oldest()
+	for e, n := victim, 0; e != nil && n < maxEvictSearch; e, n = e.newer, n+1 {
+		if !e.conn.Confirmed() && e.first < 0 {
+			victim = e
+			break
+		}
+	}
+	s.stats.Evicted++
+	s.close(victim, stream.EndEvicted, nowNs)
+	victim.closedNs = 0
+	if victim.first < 0 && s.table.entries[victim.flow] == victim {
+		delete(s.table.entries, victim.flow)
+	}
 }
 
 // close ends an entry's connection and remembers its ports.
