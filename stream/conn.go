@@ -386,9 +386,14 @@ func jumps(next, seq uint32) bool {
 	return far < -maxRepeat || far > maxWindow
 }
 
-// jump goes on at the sequence numbers of s, wherever the connection was before.
+// jump goes on at the sequence numbers of s, wherever the connection was before. It
+// may be a new one on the same ports, whose login was lost, of another user: no user
+// is better than the wrong one. In ModeNone the filter withholds what a client sends.
 func (c *Conn) jump(h *half, s *probe.Segment) {
 	c.flushHeld()
+	if c.env.config.Mode != probe.ModeNone {
+		c.disown(s.TimeNs)
+	}
 	c.env.Stats.Gaps++
 	c.confirmed = c.confirmed || c.exact
 	c.desync(FlagResponseGap)

@@ -271,8 +271,10 @@ func (c *Conn) endSession(reason EndReason) {
 		reason = EndKilled
 	case c.quit && reason != EndEvicted:
 		reason = EndQuit
-	case c.resetNs != 0 && reason != EndEvicted:
+	case c.resetNs != 0 && reason != EndEvicted && reason != EndNoLogin:
 		reason = EndReset
+	case c.done && reason == EndCapture: // behind a hole
+		reason = EndFIN
 	}
 	e := c.newEvent(KindSessionEnd, c.lastNs)
 	e.Commands, e.Errors, e.EndReason = c.commands, c.errors, reason

@@ -28,6 +28,13 @@ func (c *Conn) Anonymous() bool {
 	return c.started && c.userSource == UserUnknown && !c.refused
 }
 
+// Listed reports that the user is known from the process list, which may tell more
+// of the connection.
+func (c *Conn) Listed() bool { return c.userSource == UserProcesslist }
+
+// Schemaless reports that the default schema is not known.
+func (c *Conn) Schemaless() bool { return !c.dbKnown }
+
 // Waitable reports that the user may be found out: the events of the connection
 // are worth waiting for.
 func (c *Conn) Waitable() bool {
@@ -49,13 +56,13 @@ func (c *Conn) Peer() (peer Endpoint) {
 // time: it was there before, and neither its user nor its schema changed since.
 // What cannot be sure is left unknown. It reports whether the user is known now.
 func (c *Conn) Identify(id *Identity, beginNs int64) bool {
-	if !c.Anonymous() || c.firstNs >= beginNs || c.userNs >= beginNs {
+	if !c.Anonymous() && !c.Listed() || c.firstNs >= beginNs || c.userNs >= beginNs {
 		return false
 	}
 	if c.asksForUser() {
 		return false
 	}
-	if id.UserKnown {
+	if id.UserKnown && !c.Listed() {
 		c.user, c.userSource = c.env.name([]byte(id.User)), UserProcesslist
 	}
 	if id.DBKnown && !c.dbKnown && c.schemaNs < beginNs && !c.asksForSchema() {
@@ -72,7 +79,17 @@ func (c *Conn) Identify(id *Identity, beginNs int64) bool {
 		c.learnStatements(id.Statements)
 	}
 	c.session.Encoded = c.session.Encoded[:0]
-	return id.UserKnown
+	return c.Listed()
+}
+
+// disown forgets who the connection is and what was prepared on it.
+func (c *Conn) disown(ns int64) {
+	c.midStream = true
+	c.user, c.userSource, c.userNs = "", UserUnknown, max(c.lastNs, ns)
+	c.db, c.dbKnown, c.schemaNs, c.backdated = "", false, c.userNs, false
+	c.session.ConnectionID, c.session.Program, c.session.Attrs = 0, "", nil
+	c.session.Encoded = c.session.Encoded[:0]
+	c.forgetAll()
 }
 
 // asksForUser and asksForSchema report that a command under way may change them.
@@ -116,7 +133,13 @@ func (c *Conn) Complete(e *Event) bool {
 		return false
 	}
 	e.User, e.UserSource = c.user, c.userSource
-	if !e.DBKnown && c.dbKnown && c.backdated {
+	if e.Flags&FlagNoStatementText != 0 && e.Known&KnownStmtID != 0 {
+		if x := c.statements[e.StmtID]; x != nil {
+			e.SQL, e.SQLBytes, e.SQLTruncated, e.Lex = x.text.sql, x.text.bytes, x.text.truncated || x.cut, x.lex
+			e.Flags &^= FlagNoStatementText
+		}
+	}
+	if !e.DBKnown && c.dbKnown && c.backdated && c.schemaNs == 0 {
 		e.DB, e.DBKnown = c.db, true
 	}
 	return true

@@ -19,7 +19,7 @@ type heldSegment struct {
 // A half is one direction of a connection.
 //
 // Invariants: held is sorted by Seq; no held segment can be taken yet; heldBytes
-// is the sum of the held payloads.
+// is the sum of the held payloads; owned is at most len(held).
 type half struct {
 	known     bool   // the sequence numbers below are meaningful
 	closed    bool   // FIN taken
@@ -28,6 +28,7 @@ type half struct {
 	acked     uint32 // the other side has received everything before this
 	held      []heldSegment
 	heldBytes int
+	owned     int    // so many of held, the first, borrow nothing
 	holeAt    uint32 // where the hole begins that the next two speak of
 	holeTicks uint8  // batches that ended while it was open and acknowledged
 	holeNs    int64  // when it was first seen; 0 = no hole
@@ -75,6 +76,7 @@ func (h *half) hold(s *probe.Segment) {
 	}
 	h.held = slices.Insert(h.held, i, heldSegment{seg: *s})
 	h.heldBytes += len(s.Payload)
+	h.owned = min(h.owned, i)
 }
 
 // pop removes and returns the first held segment.
@@ -83,6 +85,7 @@ func (h *half) pop() heldSegment {
 	h.held[0] = heldSegment{}
 	h.held = h.held[1:]
 	h.heldBytes -= len(first.seg.Payload)
+	h.owned = max(h.owned-1, 0)
 	if len(h.held) == 0 {
 		h.held = nil
 	}
@@ -91,13 +94,14 @@ func (h *half) pop() heldSegment {
 
 // settle copies what is still borrowed into pooled buffers.
 func (h *half) settle() {
-	for i := range h.held {
+	for i := h.owned; i < len(h.held); i++ {
 		if s := &h.held[i]; s.own == nil && len(s.seg.Payload) > 0 {
 			s.own = newBuffer(len(s.seg.Payload))
 			s.own.add(s.seg.Payload)
 			s.seg.Payload = s.own.b
 		}
 	}
+	h.owned = len(h.held)
 }
 
 // overlapDiffers reports that a and b, which begin at sequence numbers seqA and

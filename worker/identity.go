@@ -41,7 +41,7 @@ func (s *Shard) emit(e *stream.Event) {
 	if at.search == nil {
 		at.search = &search{}
 	}
-	if f := at.search; f.gaveUp != 0 || len(f.pending) == 0 && !sought(e) {
+	if f := at.search; f.gaveUp != 0 || len(f.pending) == 0 && !sought(e) && !(f.partial && lacks(e)) {
 		if e.UserSource == stream.UserUnknown {
 			e.Flags |= f.gaveUp
 		}
@@ -55,6 +55,11 @@ func (s *Shard) emit(e *stream.Event) {
 // after the login, and can be read.
 func sought(e *stream.Event) bool {
 	return e.UserSource == stream.UserUnknown && e.Flags&stream.FlagMidStream != 0 && e.Session.Visibility == stream.VisibilityFull
+}
+
+// lacks reports that more than the user may be found out of an event.
+func lacks(e *stream.Event) bool {
+	return e.Flags&stream.FlagMidStream != 0 && (!e.DBKnown || e.Flags&stream.FlagNoStatementText != 0)
 }
 
 // hold keeps an event until its user is known. At the limit those that wait longest
@@ -85,7 +90,7 @@ func (s *Shard) seek(e *entry) {
 			e.search = &search{}
 		}
 		s.want(e)
-	case !anonymous && known:
+	case !anonymous && known && !e.conn.Listed():
 		s.found(e)
 	}
 }
@@ -124,10 +129,18 @@ func (s *Shard) apply(snap *watcher.Snapshot) {
 	for e := range s.ids.anonymous {
 		peer := e.conn.Peer()
 		row, ok := snap.Find(peer.Addr, peer.ConnectionID)
-		if ok && lists(snap, e) && e.conn.Identify(identity(row), snap.BeginNs) {
-			s.stats.Identified++
-			s.found(e)
-			continue
+		if ok && lists(snap, e) {
+			named := e.conn.Listed()
+			if e.conn.Identify(identity(row), snap.BeginNs) {
+				if !named {
+					s.stats.Identified++
+				}
+				if (row.Details != nil || snap.NoDetails != "") && !e.conn.Schemaless() {
+					s.found(e)
+					continue
+				}
+				e.search.partial = true
+			}
 		}
 		s.want(e)
 	}
@@ -206,7 +219,10 @@ func (s *Shard) release(e *entry) {
 	}
 	for i, c := range f.pending {
 		s.ids.bytes -= c.Size()
-		if c.UserSource == stream.UserUnknown && !e.conn.Complete(&c.Event) {
+		known := c.UserSource != stream.UserUnknown
+		if known && !lacks(&c.Event) {
+			// nothing to add
+		} else if !e.conn.Complete(&c.Event) && !known {
 			c.Flags |= cmp.Or(f.gaveUp, stream.FlagUserUnknown)
 		}
 		s.sink.Put(&c.Event)

@@ -30,6 +30,9 @@ func (t *sockets) apply(s *Shard, snap *watcher.Snapshot) {
 		t.sessions = make(map[uint64]*socketSession)
 	}
 	for row := range snap.All() {
+		if x := t.sessions[row.ConnectionID]; x != nil && row.UserKnown && row.User != x.user { // of a server that was started anew
+			t.end(s, row.ConnectionID, snap.EndNs)
+		}
 		if row.Transport != watcher.TransportSocket || t.sessions[row.ConnectionID] != nil || len(t.sessions) >= maxSockets || !row.UserKnown {
 			continue
 		}
@@ -44,12 +47,18 @@ func (t *sockets) apply(s *Shard, snap *watcher.Snapshot) {
 	}
 	for id, x := range t.sessions {
 		if !snap.Present(x.Client, id) {
-			delete(t.sessions, id)
-			e := x.event(stream.KindSessionEnd, snap.EndNs)
-			e.EndReason, e.DurationNs, e.Known = stream.EndGone, snap.EndNs-x.firstNs, stream.KnownDuration
-			s.sink.Put(e)
+			t.end(s, id, snap.EndNs)
 		}
 	}
+}
+
+// end reports that a session is gone.
+func (t *sockets) end(s *Shard, id uint64, ns int64) {
+	x := t.sessions[id]
+	delete(t.sessions, id)
+	e := x.event(stream.KindSessionEnd, ns)
+	e.EndReason, e.DurationNs, e.Known = stream.EndGone, ns-x.firstNs, stream.KnownDuration
+	s.sink.Put(e)
 }
 
 func (x *socketSession) event(kind stream.Kind, ns int64) *stream.Event {

@@ -26,6 +26,7 @@ type entry struct {
 type search struct {
 	pending []*stream.Clone   // events
 	sinceNs int64             // when the first of them came; valid iff there is one
+	partial bool              // the user is known, the schema or the texts of prepared statements are not
 	gaveUp  stream.EventFlags // why its events do not wait any more; 0 = they may
 }
 
