@@ -79,6 +79,9 @@ func (a *assembler) program() ([]bpf.Instruction, error) {
 			continue
 		}
 		skip := at[a.labels[c.to]] - at[i+1]
+		if skip < 0 {
+			return nil, fmt.Errorf("instruction %d of the filter jumps back", at[i])
+		}
 		if c.long {
 			out = append(out, conditional(c.ins, 0, 1), bpf.Jump{Skip: uint32(skip)})
 			continue

@@ -8,7 +8,7 @@ import (
 )
 
 // ErrNoLiveCapture is what OpenGroup returns on systems without AF_PACKET.
-var ErrNoLiveCapture = errors.New("live capture needs Linux: this system can only read capture files")
+var ErrNoLiveCapture = errors.New("live capture needs Linux, or a build with the tag libpcap: this one can only read capture files")
 
 // The geometry of a ring.
 const (
@@ -25,6 +25,10 @@ const (
 	maxRingBytes  = 2 << 30
 	maxShards     = 64
 )
+
+// retireSlack is how much later than its timeout a block may be retired on a
+// busy machine, or where timers tick at 100 Hz.
+const retireSlack = 50 * time.Millisecond
 
 // A Config describes a Group. The zero value of all but Filter means the
 // default.

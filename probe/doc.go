@@ -15,4 +15,15 @@
 // shards.
 //
 // Every packet that a source took in ends in exactly one Outcome.
+//
+// A packet that is captured twice, on two devices or by a mirror, is handed out
+// twice: the copies differ in nothing that a Segment has, and whoever puts a
+// connection together trims them as repeats. Where addresses are translated
+// between the devices (NAT, a load balancer) the copies are of two connections,
+// and each statement shows twice: Filter.Interfaces or ExcludeClients must
+// choose one side.
+//
+// Tunnels (VXLAN, Geneve, GRE, ERSPAN, IP in IP) are opened in files. Rings do
+// not look into them: capture on the tunnel's own device, where the kernel hands
+// out what is inside.
 package probe

@@ -13,13 +13,21 @@ const skfNetOff = 0xfff00000
 // packet starts at its IP header, that of one on its way out at the link
 // header. Only the latter is read through SKF_NET_OFF, because kernels before
 // 6.16 do not reach paged data through it. The headers of a packet on its way
-// out are never paged.
+// out are never paged. Behind a second tag the IP header is that much further.
 func fanoutProgram() ([]bpf.Instruction, error) {
 	var a assembler
-	outgoing := a.label()
+	outgoing, tag, more := a.label(), a.label(), a.label()
 	a.emit(bpf.LoadExtension{Num: bpf.ExtType})
 	a.jumpIf(bpf.JumpEqual, packetOutgoing, outgoing)
+	a.emit(bpf.LoadExtension{Num: bpf.ExtProto})
+	a.isTag(tag)
 	hashProgram(&a, 0)
+	a.place(tag)
+	a.emit(bpf.LoadAbsolute{Off: 2, Size: 2})
+	a.isTag(more)
+	hashProgram(&a, tagBytes)
+	a.place(more)
+	a.emit(bpf.RetConstant{Val: 0}) // three tags: all such connections are the first ring's
 	a.place(outgoing)
 	hashProgram(&a, skfNetOff)
 	return a.program()

@@ -7,23 +7,12 @@ import (
 	"math"
 	"os"
 	"slices"
-	"sync"
-	"time"
 )
 
 // A FileConfig describes how capture files are read.
 type FileConfig struct {
 	Filter Filter // Interfaces are ignored
 }
-
-// The size of a file's Batch.
-const (
-	maxBatchSegments = 512
-	maxBatchFrames   = 1 << 16               // looked at, wanted or not
-	maxBatchTime     = 50 * time.Millisecond // of the capture: what waits, waits for batches
-	arenaBytes       = maxFrameBytes
-	maxGreetingPorts = 16
-)
 
 // A File is a source that reads one capture, which may be spread over several
 // files: pcap and pcapng, plain or gzipped, merged by time.
@@ -33,15 +22,8 @@ type File struct {
 	limit  int64    // front's frames up to this time come before all others'
 	all    []*input
 	errs   []error // of inputs that ended badly
-	match  *matcher
-	batch  Batch
-	arena  []byte // the batch's payloads
-	tally  tally
-	counts counters
+	intake *intake
 	closed bool
-
-	mu        sync.Mutex // guards greetings
-	greetings map[uint16]uint64
 }
 
 // OpenFile opens one capture file.
@@ -85,15 +67,11 @@ func NewFile(r io.Reader, name string, c FileConfig) (*File, error) {
 }
 
 func newFile(c FileConfig) (*File, error) {
-	m, err := newMatcher(&c.Filter)
+	in, err := newIntake(&c.Filter)
 	if err != nil {
 		return nil, err
 	}
-	return &File{
-		match: m,
-		arena: make([]byte, 0, arenaBytes),
-		batch: Batch{Segments: make([]Segment, 0, maxBatchSegments)},
-	}, nil
+	return &File{intake: in}, nil
 }
 
 // add takes in an input and reads its first frame, which tells its turn.
@@ -138,7 +116,8 @@ func (f *File) next() *input {
 // Next hands out the next stretch of the capture, at most 512 segments of 50 ms;
 // it may be empty. It takes the batch before it back. At the end it returns io.EOF, or
 // the *FileErrors of all files that were damaged or cut: errors.Is with
-// io.ErrUnexpectedEOF tells the latter. It does not allocate.
+// io.ErrUnexpectedEOF tells the latter. It does not allocate, but to put
+// fragmented packets together.
 func (f *File) Next() (*Batch, error) {
 	f.Release()
 	if f.closed {
@@ -146,100 +125,33 @@ func (f *File) Next() (*Batch, error) {
 	}
 	in := f.next()
 	if in == nil {
+		f.intake.finish()
 		if len(f.errs) > 0 {
 			return nil, errors.Join(f.errs...)
 		}
 		return nil, io.EOF
 	}
 	end := in.frame.timeNs + int64(maxBatchTime)
-	for n := 0; in != nil && in.frame.timeNs <= end && n < maxBatchFrames && len(f.batch.Segments) < maxBatchSegments; n++ {
-		if len(f.arena)+len(in.frame.data) > cap(f.arena) {
-			break
-		}
-		f.take(&in.frame)
+	for n := 0; in != nil && (n == 0 || in.frame.timeNs <= end) && n < maxBatchFrames && f.intake.fits(&in.frame); n++ {
+		f.intake.take(&in.frame)
 		f.step(in)
 		in = f.next()
 	}
-	f.counts.flush(&f.tally)
-	return &f.batch, nil
-}
-
-// take decodes one frame into the batch. What it keeps of the payload moves to
-// the arena: the frame's memory is gone with the next one.
-func (f *File) take(fr *frame) {
-	if fr.timeNs > f.batch.NowNs || f.batch.NowNs-fr.timeNs > int64(time.Hour) { // or one frame's time was absurd
-		f.batch.NowNs = fr.timeNs
-	}
-	n := len(f.batch.Segments)
-	seg := &f.batch.Segments[:n+1][n]
-	outcome := f.decode(fr, seg)
-	f.tally.count(outcome, seg)
-	if outcome != Accepted {
-		return
-	}
-	from := len(f.arena)
-	f.arena = append(f.arena, seg.Payload...)
-	seg.Payload = f.arena[from:len(f.arena):len(f.arena)]
-	seg.TimeNs, seg.Generation = fr.timeNs, 0
-	f.batch.Segments = f.batch.Segments[:n+1]
-}
-
-func (f *File) decode(fr *frame, seg *Segment) Outcome {
-	off, outcome := packetOffset(fr.link, fr.data)
-	if outcome != Accepted {
-		return outcome
-	}
-	pkt, wireLen := fr.data[off:], max(fr.wireLen, len(fr.data))-off
-	var t transport
-	snap := f.match.accept(pkt, wireLen, &t)
-	if snap > 0 {
-		pkt = pkt[:min(snap, len(pkt))]
-	}
-	if outcome = Decode(pkt, wireLen, seg); outcome != Accepted {
-		return outcome
-	}
-	outcome = f.match.orient(seg)
-	if outcome == Unwatched && isGreeting(seg.Payload) {
-		f.greeting(seg.Flow.Client.Port()) // Decode took the sender for the client
-	}
-	if outcome == Accepted && snap == 0 {
-		outcome = Filtered
-	}
-	return outcome
-}
-
-func (f *File) greeting(port uint16) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if f.greetings == nil {
-		f.greetings = make(map[uint16]uint64)
-	}
-	if _, known := f.greetings[port]; known || len(f.greetings) < maxGreetingPorts {
-		f.greetings[port]++
-	}
+	f.intake.settle()
+	return &f.intake.batch, nil
 }
 
 // Release takes the last Batch back.
-func (f *File) Release() {
-	f.batch.Segments, f.arena = f.batch.Segments[:0], f.arena[:0]
-}
+func (f *File) Release() { f.intake.Release() }
 
 // Stats is what was counted in all batches handed out so far. Any goroutine may
 // call it.
 func (f *File) Stats() Stats {
 	var s Stats
-	f.counts.fill(&s)
+	f.intake.fill(&s)
 	for _, in := range f.all {
 		s.ReadBytes += in.read64()
 		s.SizeBytes += in.size
-	}
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if len(f.greetings) > 0 {
-		s.Greetings = make(map[uint16]uint64, len(f.greetings))
-		for port, n := range f.greetings {
-			s.Greetings[port] = n
-		}
 	}
 	return s
 }

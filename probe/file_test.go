@@ -159,7 +159,9 @@ func TestFileLedger(t *testing.T) {
 		testFrame{data: query(1, "a")},
 		testFrame{data: testPacket{src: client4, dst: server4, flags: ACK}.bytes()},
 		testFrame{data: testPacket{src: client4, dst: server4, proto: 17}.bytes()},
-		testFrame{data: testPacket{src: client4, dst: server4, fragment: 0x2000}.bytes()},
+		testFrame{data: testPacket{src: client4, dst: server4, fragment: 0x2000, payload: []byte("1234")}.bytes()},
+		testFrame{data: testPacket{src: client4, dst: server4, fragment: 0x2000, payload: []byte("1234")}.bytes()[:40]},
+		testFrame{data: testPacket{src: client4, dst: server4, proto: protoGRE}.bytes()},
 		testFrame{data: query(1, "a")[:30]},
 		testFrame{data: testPacket{src: other, dst: client4, payload: greetingPacket()}.bytes()},
 		testFrame{data: testPacket{src: other, dst: client4, payload: mysqlPacket(0, "\x0anot a version of a server, but long")}.bytes()},
@@ -170,12 +172,12 @@ func TestFileLedger(t *testing.T) {
 		t.Fatal(err)
 	}
 	s := f.Stats()
-	want := [numOutcomes]uint64{Accepted: 1, Filtered: 1, NotTCP: 1, Fragment: 1, Short: 1, Unwatched: 2, Excluded: 1, NotIP: 1}
+	want := [numOutcomes]uint64{Accepted: 1, Filtered: 1, NotTCP: 1, Fragment: 1, FragmentExpired: 1, Short: 1, Unwatched: 2, Excluded: 1, NotIP: 1, Encapsulated: 1}
 	sum := uint64(0)
 	for _, n := range s.Outcomes {
 		sum += n
 	}
-	if s.Outcomes != want || s.Packets != sum || sum != 9 {
+	if s.Outcomes != want || s.Packets != sum || sum != 11 {
 		t.Errorf("%+v, want %v", s, want)
 	}
 	if len(s.Greetings) != 1 || s.Greetings[3399] != 1 {
@@ -389,8 +391,8 @@ func TestFileBatchIsBounded(t *testing.T) {
 		}
 		total += size
 	}
-	if total != 40*60_000 || batches != 3 || cap(f.arena) != arenaBytes {
-		t.Errorf("%d bytes in %d batches, room for %d", total, batches, cap(f.arena))
+	if total != 40*60_000 || batches != 3 || cap(f.intake.arena) != arenaBytes {
+		t.Errorf("%d bytes in %d batches, room for %d", total, batches, cap(f.intake.arena))
 	}
 }
 

@@ -21,8 +21,9 @@ const (
 )
 
 // kernelProgram is the socket filter of a cooked packet socket. Its first part
-// asks the kernel what the packet's bytes do not tell; the second is the
-// portable program, which a test runs in the x/net/bpf virtual machine as well.
+// asks the kernel what the packet's bytes do not tell; then come the program for
+// packets behind a second tag and the portable program, which tests run in the
+// x/net/bpf virtual machine as well.
 //
 // Offsets count from the IP header: a SOCK_DGRAM socket's filter sees it at 0
 // in both directions (net/packet/af_packet.c, tpacket_rcv). SKF_NET_OFF would
@@ -33,8 +34,12 @@ func (f *Filter) kernelProgram() ([]bpf.Instruction, error) {
 	if err != nil {
 		return nil, err
 	}
+	tagged, err := f.taggedProgram()
+	if err != nil {
+		return nil, err
+	}
 	var a assembler
-	drop, packet := a.label(), a.label()
+	drop, packet, tag := a.label(), a.label(), a.label()
 	// Loopback shows each packet twice, on its way out and in.
 	inward := a.label()
 	a.emit(bpf.LoadExtension{Num: bpf.ExtType})
@@ -54,8 +59,13 @@ func (f *Filter) kernelProgram() ([]bpf.Instruction, error) {
 	a.emit(bpf.LoadExtension{Num: bpf.ExtProto})
 	a.jumpIf(bpf.JumpEqual, etherTypeIPv4, packet)
 	a.jumpIf(bpf.JumpEqual, etherTypeIPv6, packet)
+	a.isTag(tag)
 	a.place(drop)
 	a.emit(bpf.RetConstant{Val: 0})
+	a.place(tag)
+	a.emit(bpf.LoadExtension{Num: bpf.ExtType})
+	a.jumpIf(bpf.JumpEqual, packetOutgoing, packet)
+	a.emit(tagged...)
 	a.place(packet)
 	a.emit(body...)
 	return a.program()

@@ -238,9 +238,19 @@ func TestKernelProgram(t *testing.T) {
 				t.Fatalf("instruction %d: %v in the kernel, %v here", i, tail[i], body[i])
 			}
 		}
-		for _, ins := range kernel[:len(kernel)-len(body)] {
-			switch ins.(type) {
-			case bpf.LoadAbsolute, bpf.LoadIndirect, bpf.LoadMemShift:
+		tagged, err := f.taggedProgram()
+		if err != nil {
+			t.Fatal(err)
+		}
+		rest := kernel[:len(kernel)-len(body)]
+		preface := rest[:len(rest)-len(tagged)]
+		for i := range tagged {
+			if ins := rest[len(preface)+i]; ins != tagged[i] {
+				t.Fatalf("instruction %d behind a tag: %v in the kernel, %v here", i, ins, tagged[i])
+			}
+		}
+		for _, ins := range preface {
+			if shifted(ins, 1) != ins {
 				t.Errorf("the preface reads the packet: %v", ins)
 			}
 		}

@@ -65,7 +65,23 @@ func TestFlowHashSpreadsPools(t *testing.T) {
 	}
 }
 
-// The kernel's program is two copies of the one that runs here, which differ in
+// shifted is an instruction that reads the packet further behind, or any other.
+func shifted(ins bpf.Instruction, by uint32) bpf.Instruction {
+	switch l := ins.(type) {
+	case bpf.LoadAbsolute:
+		l.Off += by
+		return l
+	case bpf.LoadIndirect:
+		l.Off += by
+		return l
+	case bpf.LoadMemShift:
+		l.Off += by
+		return l
+	}
+	return ins
+}
+
+// The kernel's program is three copies of the one that runs here, which differ in
 // their base only, behind the question which way the packet goes.
 func TestFanoutProgram(t *testing.T) {
 	rebased := func(base uint32) []bpf.Instruction {
@@ -114,26 +130,37 @@ func TestFanoutProgram(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	in, out := rebased(0), rebased(skfNetOff)
-	tail := kernel[len(kernel)-len(in)-len(out):]
-	for i := range in {
-		if tail[i] != in[i] || tail[len(in)+i] != out[i] {
-			t.Fatalf("instruction %d: %v and %v in the kernel, %v and %v here", i, tail[i], tail[len(in)+i], in[i], out[i])
+	tail := kernel
+	for _, base := range []uint32{skfNetOff, tagBytes, 0} { // from the end
+		here, plain := rebased(base), rebased(0)
+		part := tail[len(tail)-len(here):]
+		tail = tail[:len(tail)-len(here)]
+		switch base {
+		case skfNetOff: // before it the verdict on a third tag
+			tail = tail[:len(tail)-1]
+		case tagBytes: // and the question for it: a load, three far jumps
+			tail = tail[:len(tail)-7]
 		}
-		if off, ok := in[i].(bpf.LoadAbsolute); ok {
-			off.Off += skfNetOff
-			in[i] = off
+		for i := range here {
+			if part[i] != here[i] {
+				t.Fatalf("base %#x, instruction %d: %v in the kernel, %v here", base, i, part[i], here[i])
+			}
+			if want := shifted(plain[i], base); here[i] != want {
+				t.Fatalf("base %#x, instruction %d: %v differs from %v in more than the base", base, i, here[i], plain[i])
+			}
 		}
-		if off, ok := in[i].(bpf.LoadIndirect); ok {
-			off.Off += skfNetOff
-			in[i] = off
-		}
-		if off, ok := in[i].(bpf.LoadMemShift); ok {
-			off.Off += skfNetOff
-			in[i] = off
-		}
-		if in[i] != out[i] {
-			t.Fatalf("instruction %d: %v differs from %v in more than the base", i, out[i], in[i])
-		}
+	}
+}
+
+// Classic BPF has no way back; a program that wants it is refused, not wrapped.
+func TestAssemblerRefusesToJumpBack(t *testing.T) {
+	var a assembler
+	l := a.label()
+	a.place(l)
+	a.emit(bpf.LoadConstant{Dst: bpf.RegA, Val: 1})
+	a.jumpIf(bpf.JumpEqual, 1, l)
+	a.emit(bpf.RetA{})
+	if prog, err := a.program(); err == nil {
+		t.Errorf("%v", prog)
 	}
 }

@@ -89,6 +89,8 @@ func skipTags(frame []byte, off int) (int, Outcome) {
 			return off + 2, Accepted
 		case etherTypeVLAN, etherTypeQinQ, etherTypeQinQOld:
 			off += 4
+		case etherTypeMPLS, etherTypeMPLSMulti, etherTypePPPoE:
+			return 0, Encapsulated
 		default:
 			return 0, NotIP
 		}

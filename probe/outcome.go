@@ -7,21 +7,35 @@ type Outcome uint8
 
 // The outcomes. Every packet has exactly one.
 const (
-	Accepted    Outcome = iota // became a Segment
-	Filtered                   // not wanted by the Filter (files only: the kernel does not hand these over)
-	NotIP                      // neither IPv4 nor IPv6
-	NotTCP                     // IP, another protocol or an encrypted payload
-	Fragment                   // part of a fragmented IP packet
-	Short                      // ends inside a header, or the header contradicts itself
-	Unwatched                  // TCP, but no port is watched (any more)
-	Excluded                   // of an excluded client, seen only after the headers were walked
-	UnknownLink                // of a link type that is not understood, beside others in one file
+	Accepted     Outcome = iota // became a Segment
+	Filtered                    // not wanted by the Filter (the kernel hands these over only behind a second VLAN tag)
+	NotIP                       // neither IPv4 nor IPv6
+	NotTCP                      // IP, another protocol or an encrypted payload
+	Fragment                    // part of a fragmented IP packet that nothing puts together: all of them in Rings, snapped ones elsewhere
+	Short                       // ends inside a header, or the header contradicts itself
+	Unwatched                   // TCP, but no port is watched (any more)
+	Excluded                    // of an excluded client, seen only after the headers were walked
+	UnknownLink                 // of a link type that is not understood, beside others in one file
+	Encapsulated                // inside a tunnel that is not opened
+
+	// Fragments where they are put together: the one that completes a packet
+	// has the packet's outcome, the others have one of these.
+	Reassembled      // became part of a packet that was completed
+	FragmentRepeated // brought nothing new
+	FragmentConflict // of a packet whose fragments contradict each other, and which was given up
+	FragmentExpired  // of a packet that was not completed in time, or before the end
+	FragmentEvicted  // of a packet that had to make room for others
 
 	numOutcomes
+
+	// undecided is what a fragment has that waits for others. It is not counted
+	// before it is decided.
+	undecided = numOutcomes
 )
 
 var outcomeNames = [numOutcomes]string{"accepted", "filtered", "not_ip", "not_tcp", "fragment",
-	"short", "unwatched", "excluded", "unknown_link"}
+	"short", "unwatched", "excluded", "unknown_link", "encapsulated",
+	"reassembled", "fragment_repeated", "fragment_conflict", "fragment_expired", "fragment_evicted"}
 
 // String is the name of the outcome in the ledger and in metrics.
 func (o Outcome) String() string {

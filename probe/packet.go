@@ -53,12 +53,7 @@ func decodeIPv4(pkt []byte, wireLen int, seg *Segment) Outcome {
 	if len(pkt) < ipv4HeaderBytes {
 		return Short
 	}
-	header := int(pkt[0]&0x0f) * 4
-	// A packet that the network card is to cut carries no total length yet.
-	total := int(binary.BigEndian.Uint16(pkt[2:]))
-	if total == 0 {
-		total = wireLen
-	}
+	header, total := int(pkt[0]&0x0f)*4, lengthIPv4(pkt, wireLen)
 	if header < ipv4HeaderBytes || total < header {
 		return Short
 	}
@@ -71,54 +66,75 @@ func decodeIPv4(pkt []byte, wireLen int, seg *Segment) Outcome {
 	return decodeTCP(pkt, header, total, pkt[12:16], pkt[16:20], seg)
 }
 
+// lengthIPv4 is the length of an IPv4 packet. One that the network card is to
+// cut carries none yet.
+func lengthIPv4(pkt []byte, wireLen int) int {
+	if n := int(binary.BigEndian.Uint16(pkt[2:])); n != 0 {
+		return n
+	}
+	return wireLen
+}
+
 func decodeIPv6(pkt []byte, wireLen int, seg *Segment) Outcome {
 	if len(pkt) < ipv6HeaderBytes {
 		return Short
 	}
-	// 0 stands for a jumbogram (RFC 2675 section 3; Linux BIG TCP) or for a
-	// packet that the network card is to cut.
-	total := int(binary.BigEndian.Uint16(pkt[4:])) + ipv6HeaderBytes
-	if total == ipv6HeaderBytes {
-		total = wireLen
-	}
-	off, outcome := skipExtensions(pkt, total)
+	total := lengthIPv6(pkt, wireLen)
+	c, outcome := skipExtensions(pkt, total)
 	if outcome != Accepted {
 		return outcome
 	}
-	return decodeTCP(pkt, off, total, pkt[8:24], pkt[24:40], seg)
+	return decodeTCP(pkt, c.off, total, pkt[8:24], pkt[24:40], seg)
 }
 
-// skipExtensions is the offset of the TCP header behind the extension headers
-// of an IPv6 packet, RFC 8200 section 4. Each step goes on by 8 bytes or more,
-// so the packet's length bounds the chain.
-func skipExtensions(pkt []byte, total int) (int, Outcome) {
-	off, next := ipv6HeaderBytes, pkt[6]
+// lengthIPv6 is the length of an IPv6 packet. 0 in its header stands for a
+// jumbogram (RFC 2675 section 3; Linux BIG TCP) or for a packet that the network
+// card is to cut.
+func lengthIPv6(pkt []byte, wireLen int) int {
+	if n := int(binary.BigEndian.Uint16(pkt[4:])); n != 0 {
+		return n + ipv6HeaderBytes
+	}
+	return wireLen
+}
+
+// A chain is what skipExtensions found behind an IPv6 header.
+type chain struct {
+	off   int  // of the header it came to
+	proto byte // that header's kind
+	named int  // offset of the byte that says so
+}
+
+// skipExtensions walks the extension headers of an IPv6 packet up to the TCP
+// header, or to what it stops at, RFC 8200 section 4. Each step goes on by 8
+// bytes or more, so the packet's length bounds the chain.
+func skipExtensions(pkt []byte, total int) (chain, Outcome) {
+	c := chain{off: ipv6HeaderBytes, proto: pkt[6], named: 6}
 	end := min(total, len(pkt))
-	for next != protoTCP {
+	for c.proto != protoTCP {
 		var length int
-		switch next {
+		switch c.proto {
 		case protoHopByHop, protoRouting, protoDestOpts, protoMobility, protoAuth, protoFragment:
-			if off+8 > end {
-				return 0, Short
+			if c.off+8 > end {
+				return c, Short
 			}
-			length = (int(pkt[off+1]) + 1) * 8
-			if next == protoAuth { // counted in words, less two: RFC 4302 section 2.2
-				length = (int(pkt[off+1]) + 2) * 4
+			length = (int(pkt[c.off+1]) + 1) * 8
+			if c.proto == protoAuth { // counted in words, less two: RFC 4302 section 2.2
+				length = (int(pkt[c.off+1]) + 2) * 4
 			}
-			if next == protoFragment {
+			if c.proto == protoFragment {
 				// An atomic fragment, RFC 6946, is a whole packet.
-				if binary.BigEndian.Uint16(pkt[off+2:])&0xfff9 != 0 {
-					return 0, Fragment
+				if binary.BigEndian.Uint16(pkt[c.off+2:])&0xfff9 != 0 {
+					return c, Fragment
 				}
 				length = 8
 			}
 		default:
-			return 0, NotTCP
+			return c, NotTCP
 		}
-		next = pkt[off]
-		off += max(length, 8)
+		c.proto, c.named = pkt[c.off], c.off
+		c.off += max(length, 8)
 	}
-	return off, Accepted
+	return c, Accepted
 }
 
 // decodeTCP reads the TCP header at off of a packet of total bytes, RFC 9293

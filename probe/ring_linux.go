@@ -128,10 +128,6 @@ func (r *Ring) wait() error {
 	return nil
 }
 
-// retireSlack is how much later than its timeout a block may be retired on a
-// busy machine, or where timers tick at 100 Hz.
-const retireSlack = 50 * time.Millisecond
-
 // idle makes an empty batch. Packets younger than a block's timeout may still
 // be in the block that the kernel is filling.
 func (r *Ring) idle() {
@@ -163,8 +159,12 @@ func (r *Ring) fill(b block) {
 		}
 		seg := &segs[len(segs)-1]
 		outcome := Short
-		if pkt := rec.packet(); pkt != nil {
-			outcome = Decode(pkt, rec.wireLen(), seg)
+		if pkt, wireLen := rec.packet(), rec.wireLen(); pkt != nil {
+			if tags := innerTags(pkt, wireLen); tags == 0 {
+				outcome = Decode(pkt, wireLen, seg)
+			} else {
+				outcome = match.acceptTagged(pkt[tags:], wireLen-tags, seg)
+			}
 		}
 		last = max(last, rec.timeNs())
 		if outcome == Accepted {
