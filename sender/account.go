@@ -69,9 +69,26 @@ func (x *lexer) credentialWord(i, j int, k keyword) bool {
 		st.credential = credentialNone
 		return true
 	}
-	x.mask(i, j, spanText)
+	x.mask(i, j, spanText, formText)
 	st.credential = credentialNone
 	return true
+}
+
+// optionWord takes a word of a statement with options: what is assigned to a
+// password is masked, although it should be a string. CREATE SERVER has no '='.
+func (x *lexer) optionWord(i, j int, k keyword, w []byte) {
+	st := &x.st
+	switch {
+	case st.credential == credentialExpected:
+		x.mask(i, j, spanText, formText)
+		st.credential = credentialNone
+	case k == kwPassword && st.command.object == kwServer:
+		st.credential = credentialExpected
+	case k == kwPassword || namesPassword(w):
+		st.credential = credentialNear
+	default:
+		st.credential = credentialNone
+	}
 }
 
 // privilegesRead takes the ON of GRANT and REVOKE: what stood before was no list

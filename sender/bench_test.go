@@ -88,3 +88,22 @@ func BenchmarkPut(b *testing.B) {
 		})
 	}
 }
+
+// BenchmarkShape reads a statement, masks it and finds its shape, which is known.
+func BenchmarkShape(b *testing.B) {
+	for name, sql := range map[string]string{"point": strings.TrimSuffix(point60, " /*"), "select": select200} {
+		b.Run(fmt.Sprintf("text=%s/bytes=%d", name, len(sql)), func(b *testing.B) {
+			s := New(Config{Mask: true, Wait: true}, discard{})
+			defer s.Close()
+			l, e := s.Lane(0), benchEvent(sql)
+			l.examine(e)
+			b.ReportAllocs()
+			for b.Loop() {
+				l.begin(e)
+				l.read(e)
+				l.mask(e)
+				l.facts.sql = l.facts.sql[:0]
+			}
+		})
+	}
+}

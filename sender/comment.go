@@ -38,7 +38,7 @@ func (x *lexer) lineComment(s []byte, body int) int {
 	if visible > body && s[visible-1] == '\r' {
 		visible--
 	}
-	x.mask(body, visible, spanText)
+	x.mask(body, visible, spanText, formComment)
 	return end
 }
 
@@ -65,7 +65,7 @@ func (x *lexer) slash(s []byte, i int) int {
 	if k < 0 {
 		return x.giveUp(s, body)
 	}
-	x.mask(body, body+k, spanText)
+	x.mask(body, body+k, spanText, formComment)
 	return body + k + 2
 }
 

@@ -10,8 +10,8 @@ import (
 //	%v a value: masked. It goes as far as the text allows, so that a value which
 //	   itself looks like the rest of the message stays inside
 //	%n a name: kept
-//	%c a name that is kept only if the masked statement shows it too: under
-//	   ANSI_QUOTES the server takes a string for a column
+//	%c a name that is kept only if the masked statement shows it too, or there is
+//	   none: it may come from a string, under ANSI_QUOTES or by EXECUTE IMMEDIATE
 //	%w words of letters, blanks and underscores: kept
 //	%d a number: kept
 //
@@ -23,33 +23,33 @@ type errorTemplate struct {
 
 var errorMessages = [...]errorTemplate{
 	{1005, "Can't create table %n (errno: %d%n)"},
-	{1007, "Can't create database '%n'; database exists"},
-	{1008, "Can't drop database '%n'; database doesn't exist"},
+	{1007, "Can't create database '%c'; database exists"},
+	{1008, "Can't drop database '%c'; database doesn't exist"},
 	{1044, "Access denied for user '%n'@'%n' to database '%n'"},
 	{1045, "Access denied for user '%n'@'%n' (using password: %w)"},
 	{1046, "No database selected"},
 	{1048, "Column '%n' cannot be null"},
-	{1049, "Unknown database '%n'"},
-	{1050, "Table '%n' already exists"},
-	{1051, "Unknown table '%n'"},
+	{1049, "Unknown database '%c'"},
+	{1050, "Table '%c' already exists"},
+	{1051, "Unknown table '%c'"},
 	{1052, "Column '%n' in %n is ambiguous"},
 	{1054, "Unknown column '%c' in '%w'"},
-	{1060, "Duplicate column name '%n'"},
-	{1061, "Duplicate key name '%n'"},
+	{1060, "Duplicate column name '%c'"},
+	{1061, "Duplicate key name '%c'"},
 	{1062, "Duplicate entry '%v' for key '%n'"},
 	{1064, "You have an error in your SQL syntax; check the manual that corresponds to your %w for the right syntax to use near '%v' at line %d"},
 	{1065, "Query was empty"},
-	{1091, "Can't DROP '%n'; check that column/key exists"},
-	{1091, "Can't DROP %n; check that it exists"},
-	{1109, "Unknown table '%n' in %n"},
+	{1091, "Can't DROP '%c'; check that column/key exists"},
+	{1091, "Can't DROP %c; check that it exists"},
+	{1109, "Unknown table '%c' in %n"},
 	{1114, "The table '%n' is full"},
 	{1133, "Can't find any matching row in the user table"},
 	{1136, "Column count doesn't match value count at row %d"},
 	{1141, "There is no such grant defined for user '%n' on host '%n'"},
 	{1142, "%n command denied to user '%n'@'%n' for table %n"},
 	{1143, "%n command denied to user '%n'@'%n' for column '%n' in table '%n'"},
-	{1146, "Table '%n' doesn't exist"},
-	{1193, "Unknown system variable '%n'"},
+	{1146, "Table '%c' doesn't exist"},
+	{1193, "Unknown system variable '%c'"},
 	{1203, "User %n already has more than 'max_user_connections' active connections"},
 	{1205, "Lock wait timeout exceeded; try restarting transaction"},
 	{1213, "Deadlock found when trying to get lock; try restarting transaction"},
@@ -60,7 +60,7 @@ var errorMessages = [...]errorTemplate{
 	{1292, "Truncated incorrect %w value: '%v'"},
 	{1292, "Incorrect %w value: '%v' for column %n at row %d"},
 	{1292, "Incorrect %w value: '%v'"},
-	{1305, "%w %n does not exist"},
+	{1305, "%w %c does not exist"},
 	{1317, "Query execution was interrupted"},
 	{1364, "Field '%n' doesn't have a default value"},
 	{1366, "Incorrect %w value: '%v' for column %n at row %d"},
@@ -102,20 +102,41 @@ var errorTemplates = func() (t [len(errorMessages)][]templatePart) {
 
 // appendErrorText appends an error text with its values masked. state is the
 // SQL state, sql the masked statement. A text that matches no template of its
-// code loses everything from the first to the last quote, and every number; what
-// SIGNAL raised is all value.
+// code loses everything from the first to the last quote, and every number; a text
+// whose code has no template, and what SIGNAL raised, is all value.
 func appendErrorText(dst []byte, code uint16, state [5]byte, text, sql []byte) []byte {
-	if 1643 <= code && code <= 1645 || state[0] == '4' && state[1] == '5' {
+	if 1643 <= code && code <= 1645 || state[0] == '4' && state[1] == '5' || signals(sql) {
 		return append(dst, '?')
 	}
+	known := false
 	for i := range errorMessages {
 		if errorMessages[i].code == code {
+			known = true
 			if out, ok := appendTemplate(dst, errorTemplates[i], text, sql); ok {
 				return out
 			}
 		}
 	}
+	if !known {
+		return append(dst, '?')
+	}
 	return appendUnknownError(dst, text)
+}
+
+// signals tells whether a statement raises errors of its own, with any code and
+// any text.
+func signals(sql []byte) bool {
+	for i := 0; i+len("signal") <= len(sql); i++ {
+		if sql[i]|0x20 == 's' && bytes.EqualFold(sql[i:i+len("signal")], []byte("signal")) {
+			return true
+		}
+	}
+	return false
+}
+
+// shows tells whether the masked statement has a name, in any case.
+func shows(sql, name []byte) bool {
+	return len(name) > 0 && bytes.Contains(bytes.ToLower(sql), bytes.ToLower(name))
 }
 
 // appendTemplate appends text if it has the form of the message.
@@ -132,7 +153,7 @@ func appendTemplate(dst []byte, parts []templatePart, text, sql []byte) ([]byte,
 		if end < 0 {
 			return dst, false
 		}
-		if p.kind == 'v' || p.kind == 'c' && !bytes.Contains(sql, lastPart(text[:end])) {
+		if p.kind == 'v' || p.kind == 'c' && len(sql) > 0 && !shows(sql, lastPart(text[:end])) {
 			dst = append(dst, '?')
 		} else {
 			dst = append(dst, text[:end]...)

@@ -29,17 +29,23 @@ func TestErrorText(t *testing.T) {
 		{1452, "Cannot add or update a child row: a foreign key constraint fails (`d`.`t2`, CONSTRAINT `fk_1` FOREIGN KEY (`a`) REFERENCES `p` (`id`))", "Cannot add or update a child row: a foreign key constraint fails (`d`.`t2`, CONSTRAINT `fk_1` FOREIGN KEY (`a`) REFERENCES `p` (`id`))"},
 		{1142, "SELECT command denied to user 'u'@'h' for table 't'", "SELECT command denied to user 'u'@'h' for table 't'"},
 		{1305, "FUNCTION d.f1 does not exist", "FUNCTION d.f1 does not exist"},
+		{1146, "Table 'shop.sdkjfhsdkfjh' doesn't exist", "Table '?' doesn't exist"},
+		{1049, "Unknown database 'sdkjfhsdkfjh'", "Unknown database '?'"},
+		{1193, "Unknown system variable 'sdkjfhsdkfjh'", "Unknown system variable '?'"},
+		{1477, "The foreign server name does not exist. Data source error:  sdkjfhsdkfjh", "?"},
+		{1105, "sdkjfhsdkfjh", "?"},
+		{1064, "Odd 'a' and 'b' at 17", "Odd ? at ?"},
+		{1064, "Can't do 'a' 17", "Can?"},
 		{1644, "card 4111 of Mr X", "?"},
-		{9999, "Odd 'a' and 'b' at 17", "Odd ? at ?"},
-		{9999, "Odd \"a\" at 17", "Odd ? at ?"},
-		{9999, "Can't do 'a' 17", "Can?"},
-		{9999, "no quotes 4711, 12", "no quotes ?, ?"},
-		{9999, "", ""},
 	}
 	for _, c := range tests {
-		if got := string(appendErrorText(nil, c.code, [5]byte{}, []byte(c.text), []byte("select known from t"))); got != c.want {
+		if got := string(appendErrorText(nil, c.code, [5]byte{}, []byte(c.text), []byte("select known, d.F1() from shop.orders_2 use d1"))); got != c.want {
 			t.Errorf("%d %q\n got %q\nwant %q", c.code, c.text, got, c.want)
 		}
+	}
+	signal := []byte("SIGNAL SQLSTATE '42S02' SET MYSQL_ERRNO=1146, MESSAGE_TEXT=?")
+	if got := string(appendErrorText(nil, 1146, [5]byte([]byte("42S02")), []byte("Table 'sql' doesn't exist"), signal)); got != "?" {
+		t.Errorf("SIGNAL with a code of the server's: %q", got)
 	}
 	if got := string(appendErrorText(nil, 7777, [5]byte([]byte("45000")), []byte("raised secret"), nil)); got != "?" {
 		t.Errorf("SIGNAL with a code of its own: %q", got)

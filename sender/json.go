@@ -64,6 +64,7 @@ func (l *Lane) appendJSON(dst []byte, e *stream.Event) []byte {
 	case stream.KindSessionEnd:
 		dst = appendSessionEnd(dst, e)
 	}
+	dst = l.appendSelection(dst)
 	dst = appendFlags(dst, e.Flags|f.flags(), f.invalid)
 	if e.SessionSeq > 0 {
 		dst = appendUintField(dst, `,"session_seq":`, e.SessionSeq)
@@ -91,6 +92,9 @@ func (l *Lane) appendStatement(dst []byte, e *stream.Event) []byte {
 		if f.sqlCut || len(text) < len(f.sql) {
 			dst = append(dst, `,"sql_truncated":true`...)
 		}
+	}
+	if f.lexed {
+		dst = l.appendAnalysis(dst, e)
 	}
 	if f.lexed && l.masker.best.found > 1 {
 		dst = appendUintField(dst, `,"statements":`, uint64(l.masker.best.found))
@@ -234,27 +238,29 @@ const (
 func appendServerStatus(dst []byte, status uint16) []byte {
 	status ^= statusAutocommit // no_autocommit is the bit that is not set
 	first := true
-	for _, n := range [...]struct {
-		bit  uint16
-		name string
-	}{
-		{statusInTransaction, `"in_transaction"`}, {statusAutocommit, `"no_autocommit"`}, {statusNoIndex, `"no_index"`},
-		{statusNoGoodIndex, `"no_good_index"`}, {statusSlow, `"slow"`}, {statusReadOnlyTransac, `"read_only_transaction"`},
-	} {
+	for _, n := range serverStatusNames {
 		if status&n.bit == 0 {
 			continue
 		}
 		if first {
-			dst = append(dst, `,"server_status":[`...)
+			dst = append(dst, `,"server_status":["`...)
 		} else {
-			dst = append(dst, ',')
+			dst = append(dst, ',', '"')
 		}
-		dst, first = append(dst, n.name...), false
+		dst, first = append(append(dst, n.name...), '"'), false
 	}
 	if first {
 		return dst
 	}
 	return append(dst, ']')
+}
+
+var serverStatusNames = [...]struct {
+	bit  uint16
+	name string
+}{
+	{statusInTransaction, "in_transaction"}, {statusAutocommit, "no_autocommit"}, {statusNoIndex, "no_index"},
+	{statusNoGoodIndex, "no_good_index"}, {statusSlow, "slow"}, {statusReadOnlyTransac, "read_only_transaction"},
 }
 
 // appendFlags appends the names of the flags. guessed adds charset_guessed: text

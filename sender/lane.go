@@ -3,6 +3,7 @@ package sender
 import (
 	"hash/fnv"
 	"strconv"
+	"sync/atomic"
 
 	"sqlwitness/stream"
 )
@@ -15,11 +16,15 @@ type Lane struct {
 	chunk *chunk
 	tally Stats // since the last hand-over
 
-	masker Masker
-	utf8   stream.Transcoder
-	clock  clock
-	prefix string // of the `session` field: hash of agent and boot, lane
-	facts  facts
+	selector selector
+	analyst  analyst // of Config.Wait
+	masker   Masker
+	utf8     stream.Transcoder
+	clock    clock
+	prefix   string        // of the `session` field: hash of agent and boot, lane
+	noticed  uint64        // notices taken, of all that were announced
+	flushed  atomic.Uint64 // seq as of the last Flush
+	facts    facts
 }
 
 // facts is what Put has found out about the event at hand, in buffers that are
@@ -27,22 +32,34 @@ type Lane struct {
 type facts struct {
 	hasSQL    bool // the command has a text
 	lexed     bool // the text is SQL: masker.best describes it
+	rendered  bool // the fields from here to invalid are valid
 	sql       []byte
 	sqlCut    bool // sql is not all of the text
 	secret    bool // the text handles credentials
 	errText   []byte
 	invalid   bool // some text was not valid UTF-8
-	cutParams bool // a bound value was shortened
+	form      []byte
+	shapeKey  uint64    // 0: the command has no shape
+	shape     *analysis // nil: the same
+	firstSeen classSet  // classFirstSeen or nothing
+	cutParams bool      // a bound value was shortened
 	limits    limits
 	accounts  []byte // scratch of one name
 }
 
 // flags are those that encoding adds to the event's own.
 func (f *facts) flags() stream.EventFlags {
+	var flags stream.EventFlags
 	if f.cutParams {
-		return stream.FlagParamsCut
+		flags = stream.FlagParamsCut
 	}
-	return 0
+	if f.shape != nil && f.shape.guessed {
+		flags |= stream.FlagTablesGuessed
+	}
+	if f.shape != nil && f.shape.cut {
+		flags |= stream.FlagTablesCut
+	}
+	return flags
 }
 
 // limits bound the parts of a line.
@@ -61,23 +78,35 @@ func newLane(s *Sender, index int) *Lane {
 	return &Lane{s: s, index: index, prefix: prefix, chunk: getChunk()}
 }
 
-// Put masks and encodes e and appends it to the lane's chunk. It does not keep e
-// and blocks only with Config.Wait. Every event gets a seq, whether or not it is
-// delivered later.
+// Put masks and encodes e, if it is selected, and appends it to the lane's chunk.
+// It does not keep e and blocks only with Config.Wait. Every selected event gets a
+// seq, whether or not it is delivered later.
 func (l *Lane) Put(e *stream.Event) {
-	l.seq++
+	if l.noticed != l.s.notices.total.Load() {
+		l.takeNotices()
+	}
 	l.tally.countKind(e.Kind)
 	if l.s.queue.broken.Load() {
+		l.seq++
 		l.tally.Failed++
 		return
 	}
-	l.examine(e)
+	l.begin(e)
+	if !l.selectEarly(e) {
+		return
+	}
+	l.read(e)
+	if !l.selectLate(e) {
+		return
+	}
+	l.seq++
+	l.render(e)
 	if l.s.cfg.Format == FormatText {
 		l.chunk.b = l.appendText(l.chunk.b, e)
 	} else {
 		l.chunk.b = l.appendBounded(l.chunk.b, e)
 	}
-	l.chunk.events++
+	l.endRecord(e)
 	if len(l.chunk.b) >= chunkBytes-chunkBytes/8 {
 		l.Flush()
 	}
@@ -86,7 +115,12 @@ func (l *Lane) Put(e *stream.Event) {
 // Flush hands the chunk to the queue. Its owner calls it once per tick, and
 // before it stops.
 func (l *Lane) Flush() {
-	if l.chunk.events > 0 || l.tally.Put > 0 {
+	if l.noticed != l.s.notices.total.Load() {
+		l.takeNotices()
+	}
+	l.flushed.Store(l.seq)
+	l.selector.fold()
+	if l.chunk.events() > 0 || l.tally.Put > 0 {
 		l.chunk = l.s.queue.push(l.chunk, &l.tally, l.s.cfg.Wait)
 	}
 }
@@ -109,26 +143,53 @@ func isName(c stream.Command) bool {
 	return false
 }
 
-// examine masks the texts of e into l.facts.
+// examine finds out about e and masks its texts, into l.facts.
 func (l *Lane) examine(e *stream.Event) {
+	l.begin(e)
+	l.read(e)
+	l.render(e)
+}
+
+// begin forgets the event before.
+func (l *Lane) begin(e *stream.Event) {
 	f := &l.facts
+	f.hasSQL, f.lexed, f.rendered, f.secret, f.cutParams = false, false, false, false, false
+	f.shapeKey, f.shape, f.firstSeen = 0, nil, 0
+	if e.Kind == stream.KindCommand {
+		f.hasSQL = len(e.SQL) > 0 || e.SQLBytes > 0 || isStatement(e.Command) && e.Command != stream.ComStmtExecute && e.Flags&stream.FlagNoStatementText == 0
+	}
+}
+
+// read finds the literals, the kinds and the shape of the statement of e.
+func (l *Lane) read(e *stream.Event) {
+	f := &l.facts
+	if !f.hasSQL || !isStatement(e.Command) {
+		return
+	}
+	multi := e.Command == stream.ComQuery && e.Session.MultiStmts != stream.No
+	l.masker.read(e.SQL, e.Lex, Options{SecretsOnly: !l.s.cfg.Mask, Multi: multi, Truncated: e.SQLTruncated})
+	f.lexed, f.secret = true, l.masker.best.secret
+	l.findShape(e, multi)
+}
+
+// render masks the texts of e into l.facts, as far as they are not yet.
+func (l *Lane) render(e *stream.Event) {
+	f := &l.facts
+	if f.rendered {
+		return
+	}
+	f.rendered = true
 	f.sql, f.errText = f.sql[:0], f.errText[:0]
-	f.hasSQL, f.lexed, f.sqlCut, f.invalid, f.secret, f.cutParams = false, false, false, false, false, false
+	f.sqlCut, f.invalid = e.SQLTruncated && f.hasSQL, false
 	f.limits = limits{sql: l.s.cfg.MaxEventSQLBytes, errText: maxErrorBytes, attrs: true, lists: true, text: maxTextBytes}
 	switch {
-	case e.Kind != stream.KindCommand:
-	case isStatement(e.Command):
-		f.hasSQL = len(e.SQL) > 0 || e.SQLBytes > 0 || e.Command != stream.ComStmtExecute && e.Flags&stream.FlagNoStatementText == 0
-		if f.hasSQL {
-			f.secret = l.mask(e)
-		}
-	case len(e.SQL) > 0 || e.SQLBytes > 0:
-		f.hasSQL, f.sqlCut = true, e.SQLTruncated
-		if isName(e.Command) {
-			f.sql = append(f.sql, e.SQL...)
-		} else {
-			f.sql = append(f.sql, '?')
-		}
+	case f.lexed:
+		l.mask(e)
+	case !f.hasSQL:
+	case isName(e.Command):
+		f.sql = append(f.sql, e.SQL...)
+	default:
+		f.sql = append(f.sql, '?')
 	}
 	switch {
 	case len(e.ErrorText) == 0:
@@ -140,7 +201,7 @@ func (l *Lane) examine(e *stream.Event) {
 	l.transcode(e)
 }
 
-// transcode turns what examine has made into UTF-8. Before, everything is in the
+// transcode turns what render has made into UTF-8. Before, everything is in the
 // connection's character set, which decides where a literal ends.
 func (l *Lane) transcode(e *stream.Event) {
 	f := &l.facts
@@ -152,20 +213,13 @@ func (l *Lane) transcode(e *stream.Event) {
 	}
 }
 
-// mask masks the statement of e and tells whether it handles credentials.
-func (l *Lane) mask(e *stream.Event) (secret bool) {
+// mask masks the statement of e, which was read.
+func (l *Lane) mask(e *stream.Event) {
 	f := &l.facts
-	f.lexed = true
 	limit := l.s.cfg.MaxEventSQLBytes
-	f.sql = l.masker.Mask(f.sql, e.SQL, e.Lex, Options{
-		SecretsOnly: !l.s.cfg.Mask,
-		Multi:       e.Command == stream.ComQuery && e.Session.MultiStmts != stream.No,
-		Truncated:   e.SQLTruncated,
-		Limit:       limit + 1,
-	})
+	f.sql = l.masker.appendRead(f.sql, e.SQL, limit+1)
 	f.sqlCut = e.SQLTruncated || len(f.sql) > limit
 	if f.sqlCut {
 		f.sql = trimPartial(f.sql[:min(len(f.sql), limit)])
 	}
-	return l.masker.best.secret
 }

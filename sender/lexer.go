@@ -19,6 +19,7 @@ const (
 	classSemicolon
 	classStar
 	classControl // control bytes that are not white space
+	classParam   // '?'
 )
 
 // A classTable classifies bytes for a group of character sets.
@@ -51,7 +52,7 @@ func buildClasses(nbspIsSpace bool) *classTable {
 		t.class[0xa0], t.name[0xa0] = classSpace, false
 	}
 	for c, k := range map[byte]class{'\'': classQuote, '"': classDouble, '`': classBacktick, '#': classHash,
-		'-': classDash, '/': classSlash, '.': classDot, '@': classAt, ';': classSemicolon, '*': classStar} {
+		'-': classDash, '/': classSlash, '.': classDot, '@': classAt, ';': classSemicolon, '*': classStar, '?': classParam} {
 		t.class[c] = k
 	}
 	return &t
@@ -64,12 +65,26 @@ const (
 	spanText   spanKind = iota // strings, hex and bit literals, comments, and what could not be read
 	spanNumber                 // a number: masked only with masking on
 	spanAlways                 // speaks of secrets: masked in every statement
+	spanShown                  // not to be masked, but no part of the shape as it stands
+)
+
+// A form is what stands for a span in the text that a statement's shape and digest
+// are taken from.
+type form uint8
+
+const (
+	formText    form = iota // ''
+	formNumber              // 0
+	formParam               // ?
+	formComment             // a blank
+	formName                // a name in double quotes: in backticks
 )
 
 // A span is a half-open range [start, end) of the text that is to be masked.
 type span struct {
 	start, end int32
 	kind       spanKind
+	form       form
 }
 
 // A commentKind is a kind of comment whose inside is SQL.
@@ -98,14 +113,16 @@ type lexer struct {
 	multi       bool // `;` separates statements
 	truncated   bool // the text goes on behind its end
 	inside      commentKind
-	nested      bool // inside the text of a PREPARE
-	noStatement bool // which holds something that is no statement
+	nested      bool       // inside the text of a PREPARE
+	noStatement bool       // which holds something that is no statement
+	inner       sqlCommand // the most privileged statement of it
 
 	found      int // non-empty statements
 	commands   []sqlCommand
 	accounts   []account
-	firstSpan  int // of the current statement
-	loose      bool
+	firstSpan  int  // of the current statement
+	loose      bool // digits behind a byte above 0x7f may be a number
+	careful    bool // loose, or characters of two bytes
 	anySecrets bool
 }
 
@@ -120,6 +137,7 @@ func (x *lexer) run(sql []byte, r reading) {
 		x.table = otherClasses
 	}
 	x.loose = r.unsure && firstHigh(sql) < len(sql)
+	x.careful = x.loose || r.charset.twoByte()
 	x.spans, x.commands, x.accounts = x.spans[:0], x.commands[:0], x.accounts[:0]
 	x.found, x.firstSpan, x.inside, x.nested, x.anySecrets = 0, 0, commentNone, false, false
 	x.st = newStatement()
@@ -134,7 +152,11 @@ func (x *lexer) scan(s []byte, i int) {
 		case classSpace:
 			i++
 		case classWord:
-			i = x.word(s, i)
+			if j := x.plainWord(s, i); j > i {
+				i = j
+			} else {
+				i = x.word(s, i)
+			}
 		case classDigit:
 			i = x.number(s, i)
 		case classQuote:
@@ -169,8 +191,12 @@ func (x *lexer) scan(s []byte, i int) {
 			for j < len(s) && x.table.class[s[j]] == classControl {
 				j++
 			}
-			x.mask(i, j, spanText)
+			x.mask(i, j, spanText, formComment)
 			i = j
+		case classParam:
+			x.mask(i, i+1, spanShown, formParam)
+			x.punctuation('?')
+			i++
 		case classStar:
 			i++
 			if x.inside != commentNone && i < len(s) && s[i] == '/' {
@@ -178,30 +204,53 @@ func (x *lexer) scan(s []byte, i int) {
 				i++
 			}
 		default:
-			if x.st.watch {
-				x.st.seen = x.st.seen || c != '(' && c != ')'
-				x.punct(c)
-			}
+			x.punctuation(c)
 			i++
 		}
 	}
 }
 
+// punctuation takes a byte that is a token by itself.
+func (x *lexer) punctuation(c byte) {
+	if x.st.watch {
+		x.st.seen = x.st.seen || c != '(' && c != ')'
+		x.punct(c)
+	}
+}
+
 // mask adds [start, end) to the spans.
-func (x *lexer) mask(start, end int, k spanKind) {
+func (x *lexer) mask(start, end int, k spanKind, f form) {
 	if start >= end {
 		return
+	}
+	if x.nested && f == formText {
+		f = formNumber // a quote would end the string that we are in
 	}
 	if x.secretsOnly && k == spanText && speaksOfSecrets(x.sql[start:end]) {
 		k = spanAlways
 	}
-	x.spans = append(x.spans, span{int32(start), int32(end), k})
+	x.spans = append(x.spans, span{int32(start), int32(end), k, f})
 }
 
 // giveUp masks everything from start to the end of s.
 func (x *lexer) giveUp(s []byte, start int) int {
-	x.mask(start, len(s), spanText)
+	x.mask(start, len(s), spanText, formText)
 	return len(s)
+}
+
+// plainWord is the end of the word at i, if it is one that only has to be stepped
+// over, and at most i otherwise: most words behind the verb of a statement.
+func (x *lexer) plainWord(s []byte, i int) int {
+	if x.st.watch || x.careful || s[i] == '$' {
+		return 0
+	}
+	t := &x.table.name
+	for i++; i < len(s) && t[s[i]]; i++ {
+	}
+	if i == len(s) || s[i] == '\'' || s[i] == '.' && i+1 < len(s) && isDigit(s[i+1]) {
+		return 0
+	}
+	return i
 }
 
 // word lexes what begins with a letter: a name, a keyword, or the prefix of a
@@ -222,7 +271,7 @@ func (x *lexer) word(s []byte, i int) int {
 		}
 	}
 	if j == len(s) && x.truncated && (s[i] == '_' || j == i+1) {
-		x.mask(i, j, spanText) // perhaps the introducer of a literal that was cut off
+		x.mask(i, j, spanText, formText) // perhaps the introducer of a literal that was cut off
 		return j
 	}
 	if x.st.watch {

@@ -18,7 +18,7 @@ func (x *lexer) text(s []byte, start, open int) int {
 	if x.st.watch {
 		return x.watchedText(s, start, open, end)
 	}
-	x.mask(start, end, spanText)
+	x.mask(start, end, spanText, formText)
 	return end
 }
 
@@ -98,6 +98,9 @@ func (x *lexer) quotedName(s []byte, i int) int {
 			x.st.other()
 		}
 		return x.giveUp(s, i)
+	}
+	if s[i] == '"' {
+		x.mask(i, end, spanShown, formName)
 	}
 	if x.st.watch {
 		return x.name(s, i, end)

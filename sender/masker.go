@@ -11,6 +11,7 @@ import (
 type Masker struct {
 	lex   lexer
 	best  lexed
+	spans []span // of the text read last: borrowed from lex or union
 	union []span
 	merge []span
 }
@@ -31,6 +32,11 @@ type lexed struct {
 	secret   bool
 }
 
+// maxReadBytes bounds the bytes that are read for one statement, in up to 20
+// readings. Of a longer text that can be read in so many ways nothing is shown
+// behind the first byte that makes a difference.
+const maxReadBytes = 256 << 10
+
 // maxScratch bounds the spans that a Masker keeps room for between statements.
 const maxScratch = 1 << 16
 
@@ -38,13 +44,22 @@ const maxScratch = 1 << 16
 // that is possible under mode may have read it, and everything else byte for byte.
 // It never fails: what cannot be read is masked.
 func (m *Masker) Mask(dst, sql []byte, mode stream.LexMode, o Options) []byte {
+	m.read(sql, mode, o)
+	return m.appendRead(dst, sql, o.Limit)
+}
+
+// read finds the literals of sql, its statements and its accounts.
+func (m *Masker) read(sql []byte, mode stream.LexMode, o Options) {
 	x := &m.lex
+	m.release()
 	x.secretsOnly, x.multi, x.truncated = o.SecretsOnly, o.Multi, o.Truncated
 	r, d := firstReading(sql, mode)
 	x.run(sql, r)
 	m.best.take(x)
-	spans := x.spans
-	if d.any {
+	m.spans = x.spans
+	if d.any && d.readings(r)*len(sql) > maxReadBytes {
+		m.maskFrom(d.first(sql), len(sql))
+	} else if d.any {
 		m.union = append(m.union[:0], x.spans...)
 		d.others(r, func(r reading) {
 			x.run(sql, r)
@@ -55,15 +70,42 @@ func (m *Masker) Mask(dst, sql []byte, mode stream.LexMode, o Options) []byte {
 			}
 			m.best.secret = m.best.secret || x.anySecrets
 		})
-		spans = m.union
-		m.dropMasked(spans)
-	}
-	dst = appendMasked(dst, sql, spans, o.Limit)
-	if cap(x.spans)+cap(m.union)+cap(m.merge) > 3*maxScratch {
-		x.spans, m.union, m.merge = nil, nil, nil
+		m.spans = m.union
+		m.dropMasked()
 	}
 	x.sql = nil
-	return dst
+}
+
+// maskFrom masks everything from start to end, beside what one reading masks
+// before it. Up to the first byte that readings disagree about they agree.
+func (m *Masker) maskFrom(start, end int) {
+	x := &m.lex
+	i := 0
+	for i < len(x.spans) && int(x.spans[i].start) < start {
+		i++
+	}
+	x.spans = x.spans[:i]
+	if i > 0 && int(x.spans[i-1].end) > start {
+		start = int(x.spans[i-1].start)
+		x.spans = x.spans[:i-1]
+	}
+	x.spans = append(x.spans, span{int32(start), int32(end), spanText, formText})
+	m.spans = x.spans
+	m.dropMasked()
+}
+
+// appendRead appends sql, which was read last, with its literals masked, at most
+// limit bytes if limit is not 0.
+func (m *Masker) appendRead(dst, sql []byte, limit int) []byte {
+	return appendMasked(dst, sql, m.spans, limit)
+}
+
+// release gives up the room that one huge statement has taken.
+func (m *Masker) release() {
+	if cap(m.lex.spans)+cap(m.union)+cap(m.merge) > 3*maxScratch {
+		m.lex.spans, m.union, m.merge = nil, nil, nil
+	}
+	m.spans = nil
 }
 
 // take copies what x found.
@@ -93,11 +135,11 @@ func topRank(commands []sqlCommand) rank {
 }
 
 // dropMasked forgets the accounts that some reading takes for a literal.
-func (m *Masker) dropMasked(spans []span) {
+func (m *Masker) dropMasked() {
 	m.best.accounts = slices.DeleteFunc(m.best.accounts, func(a account) bool {
 		end := max(a.user.end, a.host.end)
-		for _, s := range spans {
-			if s.start < end && a.user.start < s.end {
+		for _, s := range m.spans {
+			if s.kind != spanShown && s.start < end && a.user.start < s.end {
 				return true
 			}
 		}
@@ -116,7 +158,7 @@ func unite(dst, a, b []span) []span {
 			s, b = b[0], b[1:]
 		}
 		if n := len(dst); n > 0 && s.start < dst[n-1].end {
-			dst[n-1].end = max(dst[n-1].end, s.end)
+			dst[n-1] = join(dst[n-1], s)
 			continue
 		}
 		dst = append(dst, s)
@@ -124,14 +166,35 @@ func unite(dst, a, b []span) []span {
 	return dst
 }
 
-// appendMasked appends sql with `?` for every span, at most limit bytes if limit
-// is not 0.
+// join is the span over a and b, which overlap and begin in this order: masked if
+// one of them is. What is no value in one reading gives way.
+func join(a, b span) span {
+	switch {
+	case b.form == formName || b.form == formParam:
+		return a
+	case a.form == formName || a.form == formParam:
+		return b
+	case a.kind == spanShown:
+		a.kind = b.kind
+	}
+	if a.form != b.form {
+		a.form = formText
+	}
+	a.end = max(a.end, b.end)
+	return a
+}
+
+// appendMasked appends sql with `?` for every span that is not shown, at most
+// limit bytes if limit is not 0.
 func appendMasked(dst, sql []byte, spans []span, limit int) []byte {
 	if limit == 0 {
 		limit = len(sql)
 	}
 	end, from := len(dst)+limit, 0
 	for _, s := range spans {
+		if s.kind == spanShown {
+			continue
+		}
 		if part := sql[from:s.start]; len(dst)+len(part) >= end {
 			return append(dst, part[:end-len(dst)]...)
 		}

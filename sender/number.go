@@ -66,7 +66,7 @@ func (x *lexer) doubtful(s []byte, i, end int) int {
 	if x.st.watch {
 		x.st.literal()
 	}
-	x.mask(i, end, spanText)
+	x.mask(i, end, spanText, formNumber)
 	return end
 }
 
@@ -105,6 +105,10 @@ func (x *lexer) numeral(s []byte, start, end int, k spanKind) int {
 			return end
 		}
 	}
-	x.mask(start, end, k)
+	f := formNumber
+	if k == spanText {
+		f = formText // 0x41 and 0b01 are strings, unless they are calculated with
+	}
+	x.mask(start, end, k, f)
 	return end
 }

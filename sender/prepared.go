@@ -9,7 +9,7 @@ func (x *lexer) watchedText(s []byte, start, open, end int) int {
 		return x.account(s, start, end)
 	case st.prepare && start == open && x.preparedText(s[:end-1], open):
 	default:
-		x.mask(start, end, spanText)
+		x.mask(start, end, spanText, formText)
 	}
 	st.credential = credentialNone
 	st.literal()
@@ -30,7 +30,7 @@ func (x *lexer) preparedText(s []byte, open int) bool {
 		return false
 	}
 	outer, secrets, spans := x.st, x.anySecrets, len(x.spans)
-	x.st, x.nested, x.anySecrets, x.noStatement = newStatement(), true, false, false
+	x.st, x.nested, x.anySecrets, x.noStatement, x.inner = newStatement(), true, false, false, sqlCommand{}
 	x.scan(s, open+1)
 	x.endStatement()
 	outer.secret = outer.secret || x.anySecrets
@@ -38,6 +38,9 @@ func (x *lexer) preparedText(s []byte, open int) bool {
 	if x.noStatement {
 		x.spans = x.spans[:spans]
 		return false
+	}
+	if outer.command.verb == kwExecute {
+		x.st.runs = x.inner
 	}
 	return true
 }

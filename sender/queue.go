@@ -5,66 +5,104 @@ import (
 	"sync/atomic"
 )
 
-// A chunk is whole lines on their way to the sink.
-type chunk struct {
-	b      []byte
-	events int
-}
-
 // chunkPool holds empty chunks of about chunkBytes. getChunk takes one; putChunk
 // gives it back and refuses buffers that one huge event has grown
 // (golang.org/issue/23199). A lane owns the chunk it fills, then the queue, then
 // the goroutine that writes; the last owner puts it.
-var chunkPool = sync.Pool{New: func() any { return &chunk{b: make([]byte, 0, chunkBytes)} }}
+var chunkPool = sync.Pool{New: func() any {
+	return &chunk{b: make([]byte, 0, chunkBytes), recs: make([]record, 0, chunkBytes/256)}
+}}
 
 func getChunk() *chunk { return chunkPool.Get().(*chunk) }
 
 func putChunk(c *chunk) {
-	if cap(c.b) > 4*chunkBytes {
+	if c.memory() > 4*chunkBytes {
 		return
 	}
-	c.b, c.events = c.b[:0], 0
+	c.reset()
 	chunkPool.Put(c)
 }
 
-// A queue holds chunks between the lanes and the sink, bounded by the memory of
+// queues hand a chunk to the queue of every sink.
+type queues struct {
+	broken atomic.Bool   // all sinks have failed; also failed is closed
+	failed chan struct{} // closed when the last sink has failed
+	all    []*queue
+	alive  atomic.Int32
+}
+
+// push takes over c and what the lane counted since its last push; both are
+// empty afterwards, and the chunk to go on with is returned. With wait it waits
+// for room in the queues of the sinks that work.
+func (qs *queues) push(c *chunk, tally *Stats, wait bool) *chunk {
+	for _, q := range qs.all[1:] {
+		part := getChunk()
+		part.appendChunk(c)
+		putChunk(q.push(part, tally, wait))
+	}
+	c = qs.all[0].push(c, tally, wait)
+	*tally = Stats{}
+	return c
+}
+
+// oneFailed is told by a queue whose sink is broken.
+func (qs *queues) oneFailed() {
+	if qs.alive.Add(-1) == 0 {
+		qs.broken.Store(true)
+		close(qs.failed)
+	}
+}
+
+// err is the first error of a sink, if all have failed or the first has.
+func (qs *queues) err() error {
+	for _, q := range qs.all {
+		if err := q.err(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// A queue holds chunks between the lanes and a sink, bounded by the memory of
 // their buffers. A chunk that comes while another waits with room to spare is
 // copied behind it, so that many small chunks cost no more than their bytes.
 //
 // Its lock is taken once per chunk, never per event.
 type queue struct {
-	broken atomic.Bool // the sink failed; also failed is closed
-	failed chan struct{}
+	fail    func()        // called once, when the sink is broken
+	wake    chan struct{} // holds a token when something may have changed for the outlet
+	full    chan struct{} // holds a token when more than spoolAbove of the limit is in use
+	closing chan struct{} // closed with the queue
 
 	mu       sync.Mutex
 	notEmpty sync.Cond
 	notFull  sync.Cond
 	waiting  []*chunk // the first is the oldest
-	bytes    int64    // capacity of the waiting chunks and the one being written
+	bytes    int64    // memory of the waiting chunks and of those that were taken
 	limit    int64
 	closed   bool
 	cause    error
-	count    Stats // Queued is kept up to date too
+	count    Stats                 // Queued is kept up to date too
+	holes    map[uint16][]seqRange // of each lane, what was refused
 }
 
-func newQueue(limit int64) *queue {
-	q := &queue{limit: limit, failed: make(chan struct{})}
+func newQueue(limit int64, fail func()) *queue {
+	q := &queue{limit: limit, fail: fail, wake: make(chan struct{}, 1), full: make(chan struct{}, 1), closing: make(chan struct{})}
 	q.notEmpty.L, q.notFull.L = &q.mu, &q.mu
 	return q
 }
 
-// push takes over c and what the lane counted since its last push; both are
-// empty afterwards, and the chunk to go on with is returned. Without room it
-// waits, or drops and counts the events of c.
+// push takes over c and returns an empty chunk. It counts what the lane counted
+// and leaves tally alone. Without room it waits, or drops and counts the events
+// of c.
 func (q *queue) push(c *chunk, tally *Stats, wait bool) *chunk {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.count.add(tally)
-	*tally = Stats{}
-	if c.events == 0 {
+	n := uint64(c.events())
+	if n == 0 {
 		return c
 	}
-	n := uint64(c.events)
 	for {
 		switch {
 		case q.cause != nil:
@@ -72,19 +110,41 @@ func (q *queue) push(c *chunk, tally *Stats, wait bool) *chunk {
 			return emptied(c)
 		case q.join(c):
 			q.count.Queued += n
-			q.notEmpty.Signal()
+			q.signal()
 			return emptied(c)
-		case q.bytes == 0 || q.bytes+int64(cap(c.b)) <= q.limit:
-			q.bytes += int64(cap(c.b))
+		case q.bytes == 0 || q.bytes+c.memory() <= q.limit:
+			q.bytes += c.memory()
 			q.waiting = append(q.waiting, c)
 			q.count.Queued += n
-			q.notEmpty.Signal()
+			q.signal()
 			return getChunk()
 		case !wait:
 			q.count.Refused += n
+			q.noteHole(c)
 			return emptied(c)
 		}
 		q.notFull.Wait()
+	}
+}
+
+func (q *queue) signal() {
+	q.notEmpty.Signal()
+	q.poke()
+}
+
+// poke wakes the outlet.
+func (q *queue) poke() {
+	give(q.wake)
+	if float64(q.bytes) > spoolAbove*float64(q.limit) {
+		give(q.full)
+	}
+}
+
+// give puts a token into c, unless one is there.
+func give(c chan struct{}) {
+	select {
+	case c <- struct{}{}:
+	default:
 	}
 }
 
@@ -94,24 +154,23 @@ func (q *queue) join(c *chunk) bool {
 		return false
 	}
 	last := q.waiting[len(q.waiting)-1]
-	if len(last.b)+len(c.b) > cap(last.b) {
+	if len(last.b)+len(c.b) > cap(last.b) || len(last.recs)+len(c.recs) > cap(last.recs) {
 		return false
 	}
-	last.b = append(last.b, c.b...)
-	last.events += c.events
+	last.appendChunk(c)
 	return true
 }
 
 func emptied(c *chunk) *chunk {
-	if cap(c.b) > 4*chunkBytes {
+	if c.memory() > 4*chunkBytes {
 		return getChunk()
 	}
-	c.b, c.events = c.b[:0], 0
+	c.reset()
 	return c
 }
 
 // pop waits for a chunk and takes it, or returns nil when the queue is closed and
-// empty. release must follow.
+// empty. A release must follow.
 func (q *queue) pop() *chunk {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -121,38 +180,94 @@ func (q *queue) pop() *chunk {
 		}
 		q.notEmpty.Wait()
 	}
+	return q.take()
+}
+
+// tryPop is pop without waiting.
+func (q *queue) tryPop() *chunk {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if len(q.waiting) == 0 {
+		return nil
+	}
+	return q.take()
+}
+
+func (q *queue) take() *chunk {
 	c := q.waiting[0]
 	q.waiting[0] = nil
 	q.waiting = q.waiting[1:]
 	return c
 }
 
-// release counts a chunk that was written, or on err counts it and everything
-// behind it as failed.
-func (q *queue) release(c *chunk, err error) {
+// unpop puts a chunk back that tryPop has just given to the only goroutine that
+// takes.
+func (q *queue) unpop(c *chunk) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	q.bytes -= int64(cap(c.b))
-	q.count.Queued -= uint64(c.events)
-	if err == nil {
-		q.count.Written += uint64(c.events)
-		q.count.WrittenBytes += uint64(len(c.b))
-	} else {
-		q.count.Failed += uint64(c.events) + q.count.Queued
-		q.count.Queued, q.bytes, q.waiting = 0, 0, nil
-		q.cause = err
-		q.broken.Store(true)
-		close(q.failed)
+	q.waiting = append([]*chunk{c}, q.waiting...)
+}
+
+// backlog is how much waits: bytes of lines that nobody has taken, and the share
+// of the limit that is in use.
+func (q *queue) backlog() (lines int, used float64, closed bool) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	for _, c := range q.waiting {
+		lines += len(c.b)
 	}
-	putChunk(c)
+	return lines, float64(q.bytes) / float64(q.limit), q.closed
+}
+
+// release gives back the room of chunks that were taken. settle says where their
+// events are now; they are no longer Queued.
+func (q *queue) release(cs []*chunk, settle func(st *Stats)) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	for _, c := range cs {
+		q.bytes -= c.memory()
+		q.count.Queued -= uint64(c.events())
+		putChunk(c)
+	}
+	settle(&q.count)
 	q.notFull.Broadcast()
+}
+
+// written releases a chunk that a local sink has taken.
+func (q *queue) written(c *chunk) {
+	n, bytes := uint64(c.events()), uint64(len(c.b))
+	q.release([]*chunk{c}, func(st *Stats) { st.Written += n; st.WrittenBytes += bytes })
+}
+
+// broke counts everything that waits as failed, and c, if it is not nil, too.
+// From then on nothing is taken.
+func (q *queue) broke(c *chunk, cause error) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.count.Failed += q.count.Queued
+	q.count.Queued, q.bytes, q.waiting = 0, 0, nil
+	q.cause = cause
+	if c != nil {
+		putChunk(c)
+	}
+	q.notFull.Broadcast()
+	q.fail()
+}
+
+// tell changes the counts.
+func (q *queue) tell(change func(st *Stats)) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	change(&q.count)
 }
 
 func (q *queue) close() {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.closed = true
+	close(q.closing)
 	q.notEmpty.Broadcast()
+	q.poke()
 }
 
 func (q *queue) err() error {

@@ -42,7 +42,7 @@ func (g *gate) Close() error { g.closed = true; return nil }
 
 func addUp(t *testing.T, st Stats) {
 	t.Helper()
-	if st.Put != st.Refused+st.Written+st.Failed+st.Queued {
+	if st.Put != st.SampledOut+st.DroppedByRule+st.RateLimited+st.Refused+st.Written+st.Failed+st.Queued {
 		t.Errorf("do not add up: %+v", st)
 	}
 	if st.Put != st.Commands+st.SessionStarts+st.LoginsFailed+st.SessionEnds {
@@ -314,7 +314,7 @@ func TestHotPathDoesNotAllocate(t *testing.T) {
 		failing.Status, failing.ErrorCode, failing.ErrorText = stream.StatusError, 1142, []byte("GRANT command denied to user 'u'@'h' for table 't'")
 		for _, e := range []*stream.Event{benchEvent(select200), failing} {
 			// Hand-overs are outside: this is what one event costs.
-			if n := testing.AllocsPerRun(200, func() { l.Put(e); l.chunk.b, l.chunk.events = l.chunk.b[:0], 0 }); n != 0 {
+			if n := testing.AllocsPerRun(200, func() { l.Put(e); l.chunk.reset() }); n != 0 {
 				t.Errorf("Put, format %d: %v allocations", format, n)
 			}
 		}
@@ -324,16 +324,21 @@ func TestHotPathDoesNotAllocate(t *testing.T) {
 
 func TestChunkPool(t *testing.T) {
 	c := getChunk()
-	c.b, c.events = append(c.b, "x"...), 1
+	c.b = append(c.b, "x"...)
+	c.endRecord(record{seq: 1})
 	putChunk(c)
-	if c.b == nil || len(c.b) != 0 || c.events != 0 {
+	if c.b == nil || len(c.b) != 0 || c.events() != 0 {
 		t.Errorf("not emptied: %+v", c)
 	}
-	big := &chunk{b: make([]byte, 5*chunkBytes), events: 1}
-	if putChunk(big); big.events != 1 {
-		t.Error("an oversize buffer was taken")
-	}
-	if e := emptied(big); cap(e.b) > 4*chunkBytes {
-		t.Error("an oversize buffer was kept")
+	for _, big := range []*chunk{
+		{b: make([]byte, 5*chunkBytes), recs: make([]record, 1)},
+		{b: make([]byte, 5), recs: make([]record, 1, 5*chunkBytes/recordBytes)},
+	} {
+		if putChunk(big); big.events() != 1 {
+			t.Error("an oversize buffer was taken")
+		}
+		if e := emptied(big); e.memory() > 4*chunkBytes {
+			t.Error("an oversize buffer was kept")
+		}
 	}
 }

@@ -92,6 +92,17 @@ func firstReading(sql []byte, mode stream.LexMode) (reading, doubts) {
 	if mode.Collation != 0 {
 		r.charset = charsetOf(mode.Collation)
 		r.unsure = r.charset == charsetOther
+		if mode.CharsetSure {
+			return r, d
+		}
+		// It may have changed where nobody could see. That matters only where a
+		// two-byte set may read another text.
+		if _, split := highBytes(sql); split {
+			for c := range d.charsets {
+				d.charsets[c] = charset(c) != r.charset
+			}
+			d.any = true
+		}
 		return r, d
 	}
 	r.unsure = true
@@ -135,6 +146,34 @@ func firstHigh(b []byte) int {
 		i++
 	}
 	return i
+}
+
+// readings is how many readings others takes, and r.
+func (d *doubts) readings(r reading) int {
+	n := 1
+	d.others(r, func(reading) { n++ })
+	return n
+}
+
+// first is the index of the first byte of sql that d is about.
+func (d *doubts) first(sql []byte) int {
+	charset := d.charset()
+	for i, c := range sql {
+		if c == '\\' && d.backslash || c == '"' && d.ansiQuotes || c >= 0x80 && charset {
+			return i
+		}
+	}
+	return len(sql)
+}
+
+// charset tells whether d is about the character set.
+func (d *doubts) charset() bool {
+	for _, doubt := range d.charsets {
+		if doubt {
+			return true
+		}
+	}
+	return false
 }
 
 // others calls f for every reading that d leaves open beside r.

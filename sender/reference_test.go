@@ -3,6 +3,7 @@ package sender
 import (
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"testing"
 
 	"sqlwitness/stream"
@@ -355,11 +356,8 @@ func randomServer(r *rand.Rand) server {
 
 // spansOf masks sql as the text of a plain statement.
 func spansOf(m *Masker, sql string, mode stream.LexMode) []span {
-	m.Mask(nil, []byte(sql), mode, Options{})
-	if _, d := firstReading([]byte(sql), mode); d.any {
-		return m.union
-	}
-	return m.lex.spans
+	m.read([]byte(sql), mode, Options{})
+	return slices.DeleteFunc(slices.Clone(m.spans), func(s span) bool { return s.kind == spanShown })
 }
 
 // uncovered is a literal of sql, as v reads it, with a byte that is not masked.

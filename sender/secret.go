@@ -35,14 +35,18 @@ func (x *lexer) secretWord(k keyword, w []byte) {
 	case kwConnection:
 		st.secret = st.secret || st.isDDL() // CREATE TABLE … CONNECTION='mysql://user:pw@host'
 	case kwNone:
-		const suffix = "_password"
-		if n := len(w) - len(suffix); n > 0 && equalFold(w[n:], suffix) {
-			st.secret = true
-		}
+		st.secret = st.secret || namesPassword(w)
 		if st.mysqlSchema && equalFold(w, "servers") {
 			st.secret = true
 		}
 	}
+}
+
+// namesPassword tells whether w is a name that ends in _password.
+func namesPassword(w []byte) bool {
+	const suffix = "_password"
+	n := len(w) - len(suffix)
+	return n > 0 && equalFold(w[n:], suffix)
 }
 
 // verbHandlesSecrets tells whether a statement of this kind handles credentials.

@@ -1,6 +1,7 @@
 package sender
 
 import (
+	"context"
 	"fmt"
 	"io"
 )
@@ -9,6 +10,15 @@ import (
 // Sender writes no more. One goroutine calls it.
 type Sink interface {
 	Write(p []byte, events int) error
+	Close() error
+}
+
+// A RecordSink delivers batches to another machine, which acknowledges them. One
+// goroutine calls it.
+type RecordSink interface {
+	// Deliver returns nil when every event of b is acknowledged, or refused for
+	// itself and counted in b. On an error it is called again with the same batch.
+	Deliver(ctx context.Context, b *Batch) error
 	Close() error
 }
 

@@ -22,6 +22,7 @@ const (
 	grammarSet                    // assignments
 	grammarPrepare                // the text behind FROM or IMMEDIATE is SQL
 	grammarBody                   // a stored program: `;` does not end the statement
+	grammarOptions                // options, of which PASSWORD and those that end in it are credentials
 )
 
 // A statement is what the lexer remembers of the statement it is in.
@@ -44,8 +45,9 @@ type statement struct {
 	credential uint8
 	roles      int // accounts found before this statement
 
-	keepNumbers bool // SET GLOBAL, PERSIST
-	prepare     bool // a string here is SQL
+	keepNumbers bool       // SET GLOBAL, PERSIST
+	prepare     bool       // a string here is SQL
+	runs        sqlCommand // the most privileged statement in the string of EXECUTE IMMEDIATE
 	body        bodyNesting
 
 	secret      bool // it handles credentials
@@ -107,6 +109,8 @@ func (x *lexer) name(s []byte, i, j int) int {
 		return x.accountWord(s, i, j, k)
 	case st.phase != phaseDone:
 		x.advance(k)
+	case st.grammar == grammarOptions:
+		x.optionWord(i, j, k, s[i:j])
 	default:
 		x.grammarWord(k)
 	}
@@ -198,6 +202,8 @@ func (x *lexer) object(k keyword) {
 		}
 	case kwNot:
 		st.grammar, st.body.open = grammarBody, 1
+	case kwMaster, kwSlave, kwGroupReplication, kwServer:
+		st.grammar = grammarOptions
 	case kwImmediate:
 		st.grammar, st.prepare = grammarPrepare, true
 	}
@@ -244,6 +250,9 @@ func (x *lexer) punct(c byte) {
 			st.phase, st.keepNumbers = phaseSet, false
 		}
 	case '=':
+		if st.grammar == grammarOptions && st.credential == credentialNear {
+			st.credential = credentialExpected
+		}
 		if st.definer {
 			st.definer, st.expect = false, true
 		}
@@ -271,6 +280,9 @@ func (x *lexer) endStatement() {
 	x.anySecrets = x.anySecrets || st.secret
 	if x.nested {
 		x.noStatement = x.noStatement || st.seen && st.command.verb == kwNone
+		if st.command.rank() > x.inner.rank() || x.inner.verb == kwNone {
+			x.inner = st.command
+		}
 		return
 	}
 	if st.seen {
@@ -278,15 +290,16 @@ func (x *lexer) endStatement() {
 		if len(x.commands) < maxListed {
 			x.commands = append(x.commands, st.command)
 		}
+		if st.runs.verb != kwNone && len(x.commands) < maxListed {
+			x.commands = append(x.commands, st.runs)
+		}
 	}
 	if x.secretsOnly {
-		kept := x.spans[:x.firstSpan]
-		for _, sp := range x.spans[x.firstSpan:] {
-			if sp.kind == spanAlways || st.secret && sp.kind == spanText {
-				kept = append(kept, sp)
+		for i := x.firstSpan; i < len(x.spans); i++ {
+			if sp := &x.spans[i]; sp.kind == spanNumber || sp.kind == spanText && !st.secret {
+				sp.kind = spanShown
 			}
 		}
-		x.spans = kept
 	}
 	x.firstSpan = len(x.spans)
 }

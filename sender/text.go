@@ -33,10 +33,10 @@ func (l *Lane) appendText(dst []byte, e *stream.Event) []byte {
 	case stream.KindCommand:
 		dst = l.appendTextCommand(dst, e)
 	case stream.KindSessionStart:
-		dst = appendTextStart(append(dst, "session start  "...), e)
+		dst = l.appendTextAlerts(appendTextStart(append(dst, "session start  "...), e))
 	case stream.KindLoginFailed:
 		dst = strconv.AppendUint(append(dst, "login failed   ERR "...), uint64(e.ErrorCode), 10)
-		dst = appendVisible(append(dst, "  "...), l.facts.errText)
+		dst = l.appendTextAlerts(appendVisible(append(dst, "  "...), l.facts.errText))
 	case stream.KindSessionEnd:
 		dst = appendTextEnd(dst, e)
 	}
@@ -92,10 +92,26 @@ func (l *Lane) appendTextCommand(dst []byte, e *stream.Event) []byte {
 	if len(f.errText) > 0 {
 		dst = appendVisible(append(dst, "  -- "...), f.errText)
 	}
+	dst = l.appendTextAlerts(dst)
 	if f.lexed && l.masker.best.found > 1 {
 		dst = append(strconv.AppendInt(append(dst, "  ["...), int64(l.masker.best.found), 10), " statements]"...)
 	}
 	return dst
+}
+
+// appendTextAlerts appends the names of the event's alerts and their severity.
+func (l *Lane) appendTextAlerts(dst []byte) []byte {
+	set := l.selector.verdict.alerts
+	if set == 0 {
+		return dst
+	}
+	dst = append(append(append(dst, "  !! "...), l.severity()...), ": "...)
+	for i := range l.selector.rules.rules {
+		if set&(1<<i) != 0 {
+			dst = append(append(dst, l.selector.rules.rules[i].Name...), ", "...)
+		}
+	}
+	return dst[:len(dst)-2]
 }
 
 // rightAligned moves what stands from begin on to the right end of a column.

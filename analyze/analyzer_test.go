@@ -1,0 +1,211 @@
+package analyze
+
+import (
+	"encoding/json"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+var noRules = &Rules{}
+
+// findings collects what an analyzer says.
+type findings struct{ lines []map[string]any }
+
+func (f *findings) take(line []byte) error {
+	m := map[string]any{}
+	if err := json.Unmarshal(line, &m); err != nil {
+		return err
+	}
+	f.lines = append(f.lines, m)
+	return nil
+}
+
+// said are the findings of a type, each as the named fields.
+func (f *findings) said(kind string, fields ...string) []string {
+	var out []string
+	for _, m := range f.lines {
+		if m["type"] == kind {
+			var parts []string
+			for _, name := range fields {
+				parts = append(parts, fmt.Sprint(m[name]))
+			}
+			out = append(out, strings.Join(parts, " "))
+		}
+	}
+	return out
+}
+
+func event(agent, boot string, lane, seq int, more string) []byte {
+	return fmt.Appendf(nil, `{"v":1,"type":"command","time":"2026-01-01T00:00:00Z","agent":%q,"boot":%q,"lane":%d,"seq":%d%s}`, agent, boot, lane, seq, more)
+}
+
+// Gaps are told per agent, boot and lane; what a report explains is told too.
+func TestAnalyzerCompleteness(t *testing.T) {
+	var f findings
+	s, _ := loadState("")
+	now := time.Now()
+	a := newAnalyzer(noRules, s, newAgents([]string{"db1", "db2", "db9"}, time.Minute, now), f.take)
+	offset := int64(0)
+	take := func(b []byte) {
+		t.Helper()
+		if err := a.take(0, offset, b, now); err != nil {
+			t.Fatal(err)
+		}
+		offset++
+	}
+	for _, seq := range []int{1, 2, 5, 6, 6, 4, 10} {
+		take(event("db1", "b1", 0, seq, ""))
+	}
+	take(event("db1", "b1", 1, 7, "")) // another lane, begun before
+	take(event("db1", "b2", 0, 1, "")) // another run
+	take(event("db3", "b1", 0, 1, "")) // not in the inventory
+	take([]byte(`{"type":"agent_report","time":"2026-01-01T00:00:00Z","agent":"db1","boot":"b1","lane":0,"seq":14,"seq_from":1,"seq_to":13,"holes":[[7,8],[100,200]]}`))
+	take([]byte(`{"type":"agent_report","time":"2026-01-01T00:00:00Z","agent":"db1","boot":"b1","lane":0,"seq":15,"holes":{"of":"another schema"}}`))
+	take([]byte("no event"))
+	take([]byte(`{"time":"2026-01-01T00:00:00Z","agent":"db1"}`))
+	if got := f.said("gap", "agent", "boot", "lane", "from", "to", "count"); !slices.Equal(got, []string{"db1 b1 0 3 4 2", "db1 b1 0 7 9 3", "db1 b1 0 11 13 3"}) {
+		t.Errorf("gaps %q", got)
+	}
+	if got := f.said("gap_explained", "lane", "from", "to", "why"); !slices.Equal(got, []string{"0 7 8 refused by the agent's queue"}) {
+		t.Errorf("explained %q", got)
+	}
+	if got := f.said("agent_unlisted", "agent"); !slices.Equal(got, []string{"db3"}) {
+		t.Errorf("unlisted %q", got)
+	}
+	a.summarize(now)
+	sum := f.lines[len(f.lines)-1]
+	for name, want := range map[string]float64{"events": 12, "missing": 7, "explained": 2, "repeated": 1, "late": 1, "bad": 2} {
+		if sum[name] != want {
+			t.Errorf("%s = %v, want %v", name, sum[name], want)
+		}
+	}
+	if lanes := sum["lanes"].([]any); len(lanes) != 4 || lanes[0].(map[string]any)["last"] != 15.0 || lanes[0].(map[string]any)["agent"] != "db1" {
+		t.Errorf("%v", sum["lanes"])
+	}
+	if a.stats.Messages != a.stats.Events+a.stats.Bad+a.stats.Again {
+		t.Errorf("%+v", a.stats)
+	}
+	a.tick(now.Add(2 * time.Minute))
+	a.tick(now.Add(3 * time.Minute))
+	if got := f.said("agent_silent", "agent", "silent_s"); !slices.Equal(got, []string{"db1 120", "db3 120"}) {
+		t.Errorf("silent %q", got)
+	}
+	if got := f.said("agent_never_seen", "agent"); !slices.Equal(got, []string{"db2", "db9"}) {
+		t.Errorf("never seen %q", got)
+	}
+	now = now.Add(4 * time.Minute)
+	take(event("db3", "b1", 0, 2, ""))
+	if got := f.said("agent_back", "agent"); !slices.Equal(got, []string{"db3"}) {
+		t.Errorf("back %q", got)
+	}
+}
+
+// A restart goes on with the lanes and windows of before: nothing is counted
+// twice, and a hole that falls on the restart is seen.
+func TestAnalyzerRestart(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "state.json")
+	rules, err := ParseRules([]byte("{rules: [{name: three, severity: low, when: 'true', count: 3, window: 1m, by: [agent]}]}"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var f findings
+	run := func(from int64, seqs ...int) Stats {
+		t.Helper()
+		s, err := loadState(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		a := newAnalyzer(rules, s, newAgents(nil, time.Minute, time.Now()), f.take)
+		for i, seq := range seqs {
+			if err := a.take(3, from+int64(i), event("db1", "b", 0, seq, ""), time.Now()); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := s.save(); err != nil {
+			t.Fatal(err)
+		}
+		return a.stats
+	}
+	run(100, 1, 2)
+	if st := run(100, 1, 2, 4); st.Again != 2 || st.Events != 1 { // offsets were not committed
+		t.Errorf("%+v", st)
+	}
+	if got := f.said("gap", "from", "to"); !slices.Equal(got, []string{"3 3"}) {
+		t.Errorf("gaps %q", got)
+	}
+	if got := f.said("alert", "rule", "count", "window_s"); !slices.Equal(got, []string{"three 3 60"}) {
+		t.Errorf("alerts %q", got)
+	}
+	if st := run(0, 5, 6); st.Events != 2 || st.Again != 0 { // the topic was made anew
+		t.Errorf("%+v", st)
+	}
+	if _, err := loadState(t.TempDir()); err == nil {
+		t.Error("read a directory")
+	}
+}
+
+// An alert says what, who, why, and shows the event.
+func TestAlert(t *testing.T) {
+	var f findings
+	s, _ := loadState("")
+	a := newAnalyzer(StarterRules(), s, newAgents(nil, time.Minute, time.Now()), f.take)
+	e := event("db1", "b", 0, 1, `,"user":"root","sql":"select * from card into outfile ?"`)
+	for range 2 {
+		if err := a.take(0, 0, e, time.Now()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	got := f.said("alert", "rule", "severity", "attack", "agent", "key", "time")
+	if !slices.Equal(got, []string{"file_written critical T1505.003 db1 map[agent:db1 user:root] 2026-01-01T00:00:00Z"}) {
+		t.Errorf("%q", got)
+	}
+	if ev, _ := f.lines[0]["event"].(map[string]any); ev["sql"] != "select * from card into outfile ?" || f.lines[0]["id"] == "" || f.lines[0]["about"] == "" {
+		t.Errorf("%v", f.lines[0])
+	}
+	if a.stats.Alerts != 1 || a.stats.Again != 1 {
+		t.Errorf("%+v", a.stats)
+	}
+}
+
+func TestStateForgetsOldRuns(t *testing.T) {
+	s, _ := loadState("")
+	now := time.Now()
+	for boot, age := range map[string]time.Duration{"b1": 48 * time.Hour, "b2": time.Hour, "b3": 72 * time.Hour} {
+		s.lane("db1", boot, 0).SeenUnix = now.Add(-age).Unix()
+	}
+	s.tidy(now)
+	if len(s.Lanes) != 2 || s.Lanes["db1\x00b1\x000"] != nil {
+		t.Errorf("%v", s.Lanes)
+	}
+}
+
+func TestReadInventory(t *testing.T) {
+	got, err := ReadInventory(strings.NewReader("db1\n\n# all\n db2 # the replica\n"))
+	if err != nil || !slices.Equal(got, []string{"db1", "db2"}) {
+		t.Errorf("%q, %v", got, err)
+	}
+}
+
+func FuzzTake(f *testing.F) {
+	f.Add(event("a", "b", 0, 1, `,"holes":[[1,18446744073709551615],[5,2]]`))
+	rules := StarterRules()
+	f.Fuzz(func(t *testing.T, value []byte) {
+		s, _ := loadState("")
+		a := newAnalyzer(rules, s, newAgents(nil, time.Minute, time.Now()), func([]byte) error { return nil })
+		for i := range int64(3) {
+			if err := a.take(0, i, value, time.Now()); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if a.stats.Messages != a.stats.Events+a.stats.Bad+a.stats.Again {
+			t.Fatalf("%+v", a.stats)
+		}
+		if err := a.summarize(time.Now()); err != nil {
+			t.Fatal(err)
+		}
+	})
+}

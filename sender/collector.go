@@ -1,0 +1,281 @@
+package sender
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"net"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/apache/thrift/lib/go/thrift"
+
+	"sqlwitness/sender/gen-go/audit"
+)
+
+// CollectorConfig configures a Collector. Zero numbers mean the defaults.
+type CollectorConfig struct {
+	Listen      string    // host:port
+	TLS         TLSConfig // with CertFile and KeyFile; CAFile asks clients for a certificate of it
+	Connections int       // at a time; default 4096
+	Timeout     time.Duration
+	// Outputs take what is received: Name, Sink and Records count. A batch is
+	// acknowledged when all of them have it.
+	Outputs []Output
+}
+
+// CollectorStats count. Received = Delivered + Failed events.
+type CollectorStats struct {
+	Connections uint64 // accepted
+	Turned      uint64 // away, above the limit
+	Broken      uint64 // connections that ended with an error
+	Batches     uint64
+	Received    uint64 // events
+	Delivered   uint64 // events that were acknowledged
+	Failed      uint64 // events whose batch the agent has to send again
+	Stubs       uint64 // of Delivered, as in Stats
+	Unwanted    uint64 // of Delivered, as in Stats
+}
+
+// A Collector takes batches of agents, by Thrift, and gives them to its sinks. It
+// stores nothing: what it has acknowledged its sinks have.
+type Collector struct {
+	cfg      CollectorConfig
+	listener net.Listener
+	closing  atomic.Bool
+	busy     chan struct{} // one token per batch being delivered
+	local    sync.Mutex    // Sinks are not for several goroutines
+
+	mu    sync.Mutex
+	conns map[net.Conn]*call
+	done  sync.WaitGroup
+
+	connections, turned, broken, batches, received, delivered, failed, stubs, unwanted atomic.Uint64
+}
+
+// maxBusy bounds the memory of batches that are being delivered.
+const maxBusy = 64
+
+// NewCollector listens.
+func NewCollector(cfg CollectorConfig) (*Collector, error) {
+	if len(cfg.Outputs) == 0 {
+		return nil, errors.New("collector: no sinks given")
+	}
+	if cfg.Connections <= 0 {
+		cfg.Connections = 4096
+	}
+	if cfg.Timeout <= 0 {
+		cfg.Timeout = 20 * time.Second
+	}
+	tc, err := cfg.TLS.serve()
+	if err != nil {
+		return nil, fmt.Errorf("collector: %w", err)
+	}
+	l, err := net.Listen("tcp", cfg.Listen)
+	if err != nil {
+		return nil, fmt.Errorf("collector: %w", err)
+	}
+	if tc != nil {
+		l = tls.NewListener(l, tc)
+	}
+	return &Collector{cfg: cfg, listener: l, busy: make(chan struct{}, maxBusy), conns: map[net.Conn]*call{}}, nil
+}
+
+// serve is the configuration of a server; CAFile says whose clients it trusts.
+func (c TLSConfig) serve() (*tls.Config, error) {
+	if !c.Enabled {
+		return nil, nil
+	}
+	cert, err := loadCertificate(c.CertFile, c.KeyFile)
+	if err != nil {
+		return nil, err
+	}
+	out := &tls.Config{MinVersion: tls.VersionTLS12, Certificates: []tls.Certificate{cert}}
+	if c.CAFile != "" {
+		var pool *x509.CertPool
+		if pool, err = loadAuthorities(c.CAFile); err != nil {
+			return nil, err
+		}
+		out.ClientCAs, out.ClientAuth = pool, tls.RequireAndVerifyClientCert
+	}
+	return out, nil
+}
+
+// Addr is where it listens.
+func (c *Collector) Addr() net.Addr { return c.listener.Addr() }
+
+// Run serves until ctx ends, then finishes the batches at hand and closes the
+// sinks.
+func (c *Collector) Run(ctx context.Context) error {
+	stop := context.AfterFunc(ctx, func() { c.listener.Close() })
+	defer stop()
+	var err error
+	for {
+		var conn net.Conn
+		if conn, err = c.listener.Accept(); err != nil {
+			if ne, ok := err.(net.Error); ok && ne.Timeout() || ctx.Err() == nil && !errors.Is(err, net.ErrClosed) {
+				time.Sleep(50 * time.Millisecond) // out of file descriptors, most likely
+				continue
+			}
+			break
+		}
+		c.accept(conn)
+	}
+	c.hangUp()
+	if ctx.Err() != nil {
+		err = nil
+	}
+	for _, o := range c.cfg.Outputs {
+		if o.Records != nil {
+			err = errors.Join(err, o.Records.Close())
+		} else {
+			err = errors.Join(err, o.Sink.Close())
+		}
+	}
+	return err
+}
+
+// hangUp closes the connections, each when its batch at hand is answered.
+func (c *Collector) hangUp() {
+	c.closing.Store(true)
+	gone := make(chan struct{})
+	go func() {
+		c.done.Wait()
+		close(gone)
+	}()
+	for {
+		c.mu.Lock()
+		for conn, call := range c.conns {
+			if !call.busy.Load() {
+				conn.Close()
+			}
+		}
+		c.mu.Unlock()
+		select {
+		case <-gone:
+			return
+		case <-time.After(10 * time.Millisecond):
+		}
+	}
+}
+
+func (c *Collector) accept(conn net.Conn) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if len(c.conns) >= c.cfg.Connections {
+		c.turned.Add(1)
+		conn.Close()
+		return
+	}
+	c.connections.Add(1)
+	call := &call{c: c}
+	c.conns[conn] = call
+	c.done.Go(func() {
+		if !call.serve(conn) {
+			c.broken.Add(1)
+		}
+		conn.Close()
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		delete(c.conns, conn)
+	})
+}
+
+// A call is the service on one connection.
+type call struct {
+	c    *Collector
+	busy atomic.Bool // a batch is being delivered or answered
+}
+
+// serve answers calls until the client leaves, which is no error.
+func (l *call) serve(conn net.Conn) (fine bool) {
+	conf := &thrift.TConfiguration{MaxMessageSize: maxThriftFrame, MaxFrameSize: maxThriftFrame, MaxContainerSize: maxThriftEvents,
+		TBinaryStrictRead: thrift.BoolPtr(true)}
+	framed := thrift.NewTFramedTransportConf(thrift.NewTSocketFromConnConf(conn, conf), conf)
+	protocol := thrift.NewTBinaryProtocolConf(framed, conf)
+	processor := audit.NewCollectorProcessor(l)
+	for {
+		answered, err := processor.Process(context.Background(), protocol, protocol)
+		l.busy.Store(false)
+		if err != nil && !answered { // an Unavailable is an error too, but answered
+			var te thrift.TTransportException
+			return errors.As(err, &te) && te.TypeId() == thrift.END_OF_FILE || l.c.closing.Load()
+		}
+	}
+}
+
+// Put implements the generated service.
+func (l *call) Put(_ context.Context, in *audit.Batch) (*audit.Ack, error) {
+	l.busy.Store(true)
+	return l.c.put(in)
+}
+
+func (c *Collector) put(in *audit.Batch) (*audit.Ack, error) {
+	c.busy <- struct{}{}
+	defer func() { <-c.busy }()
+	b, err := batchOf(in)
+	if err != nil {
+		return nil, unavailable(err)
+	}
+	n := uint64(b.Events())
+	c.batches.Add(1)
+	c.received.Add(n)
+	ctx, cancel := context.WithTimeout(context.Background(), c.cfg.Timeout)
+	defer cancel()
+	ack := &audit.Ack{Events: thrift.Int64Ptr(int64(n))}
+	for _, o := range c.cfg.Outputs {
+		if err := c.give(ctx, o, b, ack); err != nil {
+			c.failed.Add(n)
+			return nil, unavailable(fmt.Errorf("%s: %w", o.Name, err))
+		}
+	}
+	c.delivered.Add(n)
+	c.stubs.Add(uint64(ack.GetStubs()))
+	c.unwanted.Add(uint64(ack.GetRefused()))
+	return ack, nil
+}
+
+func unavailable(err error) *audit.Unavailable {
+	reason := err.Error()
+	return &audit.Unavailable{Reason: &reason}
+}
+
+func (c *Collector) give(ctx context.Context, o Output, b *Batch, ack *audit.Ack) error {
+	if o.Records == nil {
+		c.local.Lock()
+		defer c.local.Unlock()
+		return o.Sink.Write(b.b, b.Events())
+	}
+	part := &Batch{chunk: b.chunk, agent: b.agent}
+	if err := o.Records.Deliver(ctx, part); err != nil {
+		return err
+	}
+	ack.Stubs = thrift.Int64Ptr(max(ack.GetStubs(), int64(part.Stubs)))
+	ack.Refused = thrift.Int64Ptr(max(ack.GetRefused(), int64(part.Refused)))
+	return nil
+}
+
+// batchOf turns events into lines of JSON, with the fields of the IDL's order.
+func batchOf(in *audit.Batch) (*Batch, error) {
+	b := &Batch{agent: in.GetAgent()}
+	for _, e := range in.GetEvents() {
+		line, err := eventLine(e)
+		if err != nil {
+			return nil, err
+		}
+		b.b = append(append(b.b, line...), '\n')
+		at, _ := time.Parse(time.RFC3339Nano, e.GetTime())
+		b.endRecord(record{lane: uint16(e.GetLane()), kind: parseRecordType(e.GetType()), seq: uint64(e.GetSeq()),
+			timeNs: at.UnixNano() + e.GetDurationUs()*1000})
+	}
+	return b, nil
+}
+
+// Stats may be called by any goroutine.
+func (c *Collector) Stats() CollectorStats {
+	return CollectorStats{Connections: c.connections.Load(), Turned: c.turned.Load(), Broken: c.broken.Load(), Batches: c.batches.Load(),
+		Received: c.received.Load(), Delivered: c.delivered.Load(), Failed: c.failed.Load(), Stubs: c.stubs.Load(), Unwanted: c.unwanted.Load()}
+}

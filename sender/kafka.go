@@ -1,0 +1,284 @@
+package sender
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/segmentio/kafka-go"
+)
+
+// Encoding is the form of the records of a RecordSink.
+type Encoding uint8
+
+// The encodings. EncodingJSON is the zero value.
+const (
+	EncodingJSON   Encoding = iota
+	EncodingThrift          // struct Event of audit.thrift, binary protocol
+)
+
+// KafkaCluster says how to reach a Kafka cluster.
+type KafkaCluster struct {
+	Brokers  []string // host:port of some of them
+	ClientID string
+	TLS      TLSConfig
+	SASL     SASLConfig
+}
+
+// KafkaConfig configures a KafkaSink.
+type KafkaConfig struct {
+	KafkaCluster
+	Topic    string
+	Encoding Encoding
+	Timeout  time.Duration // of one request, with all replicas; default 10 s
+}
+
+// Client returns a client of the cluster. It connects when it is used. The
+// transport's idle connections are the caller's to close.
+func (c KafkaCluster) Client(topic string) (*kafka.Client, *kafka.Transport, error) {
+	if len(c.Brokers) == 0 {
+		return nil, nil, errors.New("kafka: no brokers given")
+	}
+	for _, b := range c.Brokers {
+		if _, _, err := net.SplitHostPort(b); err != nil {
+			return nil, nil, fmt.Errorf("kafka broker %q: %w", b, err)
+		}
+	}
+	tc, err := c.TLS.Load()
+	if err != nil {
+		return nil, nil, fmt.Errorf("kafka: %w", err)
+	}
+	mechanism, err := c.SASL.load()
+	if err != nil {
+		return nil, nil, fmt.Errorf("kafka: %w", err)
+	}
+	transport := &kafka.Transport{
+		Dial:        (&net.Dialer{Timeout: 3 * time.Second}).DialContext,
+		DialTimeout: 5 * time.Second, MetadataTTL: 5 * time.Second, MetadataTopics: []string{topic},
+		ClientID: c.ClientID, TLS: tc, SASL: mechanism,
+	}
+	return &kafka.Client{Addr: kafka.TCP(c.Brokers...), Transport: transport}, transport, nil
+}
+
+// A KafkaSink produces to one topic. The key of a record is agent/lane, and this
+// sink chooses the partition from it as Kafka's own producer does, so that one
+// partition holds a lane in the order of seq. Deliver may be called by several
+// goroutines.
+//
+// Note: kafka.Writer would give a failed batch up and go on with the next.
+type KafkaSink struct {
+	cfg       KafkaConfig
+	client    *kafka.Client
+	transport *kafka.Transport
+	// partitions of the topic, read once: if the topic grows, a lane stays where it
+	// is until the next start.
+	partitions atomic.Int32
+}
+
+// NewKafkaSink checks the configuration and reads its files. It does not connect:
+// a broker that is down is no reason not to audit. Check does.
+func NewKafkaSink(cfg KafkaConfig) (*KafkaSink, error) {
+	if cfg.Topic == "" {
+		return nil, errors.New("kafka: no topic given")
+	}
+	if cfg.Timeout <= 0 {
+		cfg.Timeout = 10 * time.Second
+	}
+	client, transport, err := cfg.Client(cfg.Topic)
+	if err != nil {
+		return nil, err
+	}
+	client.Timeout = cfg.Timeout
+	return &KafkaSink{cfg: cfg, client: client, transport: transport}, nil
+}
+
+// Check asks the cluster for the topic. Its error says what to do.
+func (s *KafkaSink) Check(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, s.cfg.Timeout)
+	defer cancel()
+	meta, err := s.client.Metadata(ctx, &kafka.MetadataRequest{Topics: []string{s.cfg.Topic}})
+	if err != nil {
+		return fmt.Errorf("kafka at %s: %w", strings.Join(s.cfg.Brokers, ","), err)
+	}
+	for _, t := range meta.Topics {
+		switch {
+		case t.Name != s.cfg.Topic:
+		case errors.Is(t.Error, kafka.UnknownTopicOrPartition) || t.Error == nil && len(t.Partitions) == 0:
+			return s.noTopic(t.Error)
+		case t.Error != nil:
+			return fmt.Errorf("kafka topic %q: %w", s.cfg.Topic, t.Error)
+		default:
+			s.partitions.CompareAndSwap(0, int32(len(t.Partitions)))
+			return nil
+		}
+	}
+	return s.noTopic(kafka.UnknownTopicOrPartition)
+}
+
+func (s *KafkaSink) noTopic(err error) error {
+	return fmt.Errorf("kafka topic %q does not exist at %s (kafka-topics.sh --create --topic %s makes it): %w",
+		s.cfg.Topic, strings.Join(s.cfg.Brokers, ","), s.cfg.Topic, err)
+}
+
+// Deliver implements RecordSink. The lanes of a batch are produced at the same
+// time, each with one request in flight.
+func (s *KafkaSink) Deliver(ctx context.Context, b *Batch) error {
+	if s.partitions.Load() == 0 {
+		if err := s.Check(ctx); err != nil {
+			return err
+		}
+	}
+	var waiting []*laneBatch
+	for lane, index := range b.lanes() {
+		if !b.done[lane] {
+			waiting = append(waiting, &laneBatch{batch: b, lane: lane, index: index})
+		}
+	}
+	if len(waiting) == 1 {
+		waiting[0].err = s.deliverLane(ctx, waiting[0])
+	} else {
+		var all sync.WaitGroup
+		for _, l := range waiting {
+			all.Go(func() { l.err = s.deliverLane(ctx, l) })
+		}
+		all.Wait()
+	}
+	var first error
+	for _, l := range waiting {
+		if l.err == nil {
+			b.finish(l.lane, l.stubs, l.refused)
+		} else if first == nil {
+			first = l.err
+		}
+	}
+	return first
+}
+
+// A laneBatch is the records of one lane in a batch.
+type laneBatch struct {
+	batch          *Batch
+	lane           uint16
+	index          []int
+	stubs, refused int
+	err            error
+}
+
+// lanes are the indexes of the records of each lane, in order.
+func (b *Batch) lanes() map[uint16][]int {
+	out := map[uint16][]int{}
+	for i := range b.recs {
+		lane := b.recs[i].lane
+		out[lane] = append(out[lane], i)
+	}
+	return out
+}
+
+// finish notes that a lane of the batch is acknowledged.
+func (b *Batch) finish(lane uint16, stubs, refused int) {
+	if b.done == nil {
+		b.done = map[uint16]bool{}
+	}
+	b.done[lane] = true
+	b.Stubs += stubs
+	b.Refused += refused
+}
+
+func (s *KafkaSink) deliverLane(ctx context.Context, l *laneBatch) error {
+	key := append(append([]byte(l.batch.agent), '/'), strconv.Itoa(int(l.lane))...)
+	l.stubs, l.refused = 0, 0
+	p := producer{s, key, partitionOf(key, int(s.partitions.Load()))}
+	return p.produce(ctx, l, l.index)
+}
+
+// partitionOf chooses as Kafka's producer does for a record with a key.
+func partitionOf(key []byte, partitions int) int {
+	all := make([]int, partitions)
+	for i := range all {
+		all[i] = i
+	}
+	return kafka.Murmur2Balancer{Consistent: true}.Balance(kafka.Message{Key: key}, all...)
+}
+
+// A producer sends the records of one key.
+type producer struct {
+	sink      *KafkaSink
+	key       []byte
+	partition int
+}
+
+// produce sends records in order. What the broker refuses for itself is split
+// until one record is left, which goes without sql and params, or not at all.
+func (p *producer) produce(ctx context.Context, l *laneBatch, index []int) error {
+	err := p.send(ctx, newKafkaRecords(l.batch, index, p.key, p.sink.cfg.Encoding, false))
+	switch {
+	case !refusesRecord(err):
+		return err
+	case len(index) > 1:
+		half := len(index) / 2
+		if err := p.produce(ctx, l, index[:half]); err != nil {
+			return err
+		}
+		return p.produce(ctx, l, index[half:])
+	}
+	err = p.send(ctx, newKafkaRecords(l.batch, index, p.key, p.sink.cfg.Encoding, true))
+	switch {
+	case err == nil:
+		l.stubs++
+	case refusesRecord(err):
+		l.refused++
+	default:
+		return err
+	}
+	return nil
+}
+
+func (p *producer) send(ctx context.Context, records kafka.RecordReader) error {
+	s := p.sink
+	ctx, cancel := context.WithTimeout(ctx, s.cfg.Timeout)
+	defer cancel()
+	response, err := s.client.Produce(ctx, &kafka.ProduceRequest{
+		Topic: s.cfg.Topic, Partition: p.partition, RequiredAcks: kafka.RequireAll,
+		Records: records, Compression: kafka.Zstd,
+	})
+	if err == nil {
+		err = response.Error
+	}
+	switch {
+	case err == nil:
+		return nil
+	case errors.Is(err, kafka.UnknownTopicOrPartition):
+		return s.noTopic(err)
+	}
+	return fmt.Errorf("produce to %s/%d: %w", s.cfg.Topic, p.partition, err)
+}
+
+// refusesRecord tells whether a broker's error is about the records themselves,
+// so that the same request can never succeed.
+// https://kafka.apache.org/protocol.html#protocol_error_codes
+func refusesRecord(err error) bool {
+	var code kafka.Error
+	return errors.As(err, &code) && slices.Contains([]kafka.Error{kafka.MessageSizeTooLarge, kafka.RecordListTooLarge,
+		kafka.InvalidTimestamp, kafka.UnsupportedForMessageFormat, kafka.InvalidRecord}, code)
+}
+
+// Close implements RecordSink.
+func (s *KafkaSink) Close() error {
+	s.transport.CloseIdleConnections()
+	return nil
+}
+
+// Dialer is for readers of the cluster.
+func (c KafkaCluster) Dialer() (*kafka.Dialer, error) {
+	_, transport, err := c.Client("")
+	if err != nil {
+		return nil, err
+	}
+	return &kafka.Dialer{Timeout: 5 * time.Second, DualStack: true, ClientID: c.ClientID, TLS: transport.TLS, SASLMechanism: transport.SASL}, nil
+}

@@ -1,0 +1,251 @@
+package sender
+
+import (
+	"math/bits"
+
+	"github.com/expr-lang/expr/vm"
+
+	"sqlwitness/stream"
+)
+
+// A selector decides for one lane which events are kept, in three stages:
+//
+//  1. What is the same for all commands of a session: user, client, schema. It is
+//     evaluated once per session and kept in sessions. If that decides, the
+//     statement is not even read.
+//  2. What is the same for all statements of a shape. It is evaluated once per
+//     shape and facts of the session that rules name, and kept in shapes.
+//  3. Numbers and outcomes of the event itself.
+//
+// A kept event is one with an alert or of a class that is always kept; otherwise
+// the first rule with another action that matches decides, and behind them
+// sampling.
+type selector struct {
+	rules    *Rules
+	vm       vm.VM
+	env      map[string]any
+	sessions []sessionVerdict // direct-mapped
+	shapes   []shapeVerdict   // direct-mapped
+	scratch  []byte
+	counts   [maxRules]ruleCount
+	counted  bool // counts holds something
+
+	// The event at hand.
+	unknown uint64 // rules that were not evaluated for want of a field
+	session *sessionVerdict
+	verdict verdict
+}
+
+// A verdict says what becomes of an event, and what it shows of the selection.
+type verdict struct {
+	decided, keep bool
+	match         uint64 // rules that matched
+	alerts        uint64 // those of them whose alerts were not left off
+	classes       classSet
+	sampler       *sampler // that kept it; nil: it was sure to be kept
+}
+
+// A shapeVerdict is which rules' parts of stageShape are true.
+type shapeVerdict struct{ key, match, unknown uint64 }
+
+const (
+	sessionSlots = 1024
+	shapeSlots   = 4096
+)
+
+// use makes the selector go by other rules.
+func (s *selector) use(r *Rules) {
+	s.fold()
+	s.rules = r
+	s.env = make(map[string]any)
+	s.sessions, s.shapes = nil, nil
+	if r.has[stageSession] != 0 || r.has[stageShape] != 0 {
+		s.sessions = make([]sessionVerdict, sessionSlots)
+	}
+	if r.has[stageShape] != 0 {
+		s.shapes = make([]shapeVerdict, shapeSlots)
+	}
+}
+
+// selectEarly tells whether e may be kept, before its text has been looked at.
+func (l *Lane) selectEarly(e *stream.Event) bool {
+	s := &l.selector
+	if r := l.s.rules.Load(); r != s.rules {
+		s.use(r)
+	}
+	r := s.rules
+	s.unknown, s.session = 0, nil
+	s.verdict = verdict{classes: eventClasses(e) & r.classes}
+	if len(r.rules) == 0 && (r.keepAll || s.verdict.classes != 0) {
+		s.verdict.keep = true
+		s.verdict.decided = r.keepAll && r.classes&textClasses == 0
+		return true
+	}
+	match := ^uint64(0) >> (maxRules - len(r.rules)) // of no rules none: a shift by 64 gives 0
+	if s.sessions != nil {
+		s.session = l.sessionVerdict(e)
+		match, s.unknown = s.session.match, s.session.unknown
+	}
+	s.verdict.match = match
+	if r.needShape && isStatement(e.Command) || match&r.textual != 0 {
+		return true
+	}
+	return l.decide(e, l.matchEvent(e, l.matchShape(e, match)))
+}
+
+// selectLate decides about e, whose text has been read.
+func (l *Lane) selectLate(e *stream.Event) bool {
+	s := &l.selector
+	if s.verdict.decided {
+		return s.verdict.keep
+	}
+	s.verdict.classes |= l.textClassesOf() & s.rules.classes
+	if len(s.rules.rules) == 0 {
+		return l.decide(e, 0)
+	}
+	return l.decide(e, l.matchEvent(e, l.matchShape(e, s.verdict.match)))
+}
+
+// matchShape takes from match the rules whose part of stageShape is false.
+func (l *Lane) matchShape(e *stream.Event, match uint64) uint64 {
+	s := &l.selector
+	ask := match & s.rules.has[stageShape]
+	if ask == 0 {
+		return match
+	}
+	key := l.facts.shapeKey
+	if a := l.facts.shape; a != nil && a.parsed() {
+		key = ^key // its tables were a guess before
+	}
+	key = scramble(key ^ s.session.key)
+	v := &s.shapes[key%shapeSlots]
+	if v.key != key {
+		*v = shapeVerdict{key: key}
+		v.match, v.unknown = l.evaluate(e, stageShape, ask)
+	}
+	s.unknown |= v.unknown
+	return match&^ask | v.match&ask
+}
+
+// matchEvent takes from match the rules whose part of stageEvent is false.
+func (l *Lane) matchEvent(e *stream.Event, match uint64) uint64 {
+	s := &l.selector
+	ask := match & s.rules.has[stageEvent]
+	if ask == 0 {
+		return match
+	}
+	yes, unknown := l.evaluate(e, stageEvent, ask)
+	s.unknown |= unknown
+	return match&^ask | yes
+}
+
+// evaluate evaluates the parts that the rules in ask have in a stage. unknown are
+// those for which a field was not known.
+func (l *Lane) evaluate(e *stream.Event, st stage, ask uint64) (match, unknown uint64) {
+	for ; ask != 0; ask &= ask - 1 {
+		i := bits.TrailingZeros64(ask)
+		yes := true
+		for k := range l.selector.rules.rules[i].parts[st] {
+			t := &l.selector.rules.rules[i].parts[st][k]
+			result, known := l.evaluateTerm(e, t, i)
+			if !known {
+				unknown |= 1 << i
+			}
+			if yes = yes && result; !yes {
+				break
+			}
+		}
+		if yes {
+			match |= 1 << i
+		}
+	}
+	return match, unknown
+}
+
+func (l *Lane) evaluateTerm(e *stream.Event, t *term, rule int) (result, known bool) {
+	if t.number != nil {
+		return t.compare(e)
+	}
+	s := &l.selector
+	known = true
+	for _, i := range t.fields {
+		f := &ruleFields[i]
+		value, ok := f.value(l, e)
+		if !ok {
+			value = f.zero
+		}
+		s.env[f.name], s.env[f.known] = value, ok
+		known = known && ok
+	}
+	out, err := s.vm.Run(t.program, s.env)
+	if err != nil {
+		s.counts[rule].failed++
+		s.counted = true
+		return false, known
+	}
+	return out.(bool), known
+}
+
+// decide decides by the rules that matched, and counts.
+func (l *Lane) decide(e *stream.Event, match uint64) bool {
+	s := &l.selector
+	v, r := &s.verdict, s.rules
+	v.decided, v.match = true, match
+	if match|s.unknown != 0 {
+		s.count(match)
+	}
+	v.alerts = match & r.alerts
+	for rest := v.alerts; rest != 0; rest &= rest - 1 {
+		i := bits.TrailingZeros64(rest)
+		if !r.rules[i].admits(e) {
+			v.alerts &^= 1 << i
+			s.counts[i].limited++
+		}
+	}
+	v.keep = v.alerts != 0 || v.classes != 0
+	if v.keep {
+		return true
+	}
+	by := &r.sampler
+	if first := match & r.deciders; first != 0 {
+		i := bits.TrailingZeros64(first)
+		rule := &r.rules[i]
+		switch rule.action {
+		case actionDrop:
+			l.tally.DroppedByRule++
+			return false
+		case actionSample:
+			by = &rule.sampler
+		case actionKeep:
+			by = nil
+		}
+		if (by == nil || by.takes(e)) && !rule.admits(e) {
+			s.counts[i].limited++
+			l.tally.RateLimited++
+			return false
+		}
+	}
+	if by != nil && !by.takes(e) {
+		l.tally.SampledOut++
+		return false
+	}
+	if by != nil && !by.always() {
+		v.sampler = by
+	}
+	v.keep = true
+	return true
+}
+
+// admits tells whether the rule's limit lets e through.
+func (r *rule) admits(e *stream.Event) bool { return r.limit == nil || r.limit.admit(e.TimeNs) }
+
+// count counts the rules that matched and those that lacked a field.
+func (s *selector) count(match uint64) {
+	for rest := match; rest != 0; rest &= rest - 1 {
+		s.counts[bits.TrailingZeros64(rest)].matched++
+	}
+	for rest := s.unknown; rest != 0; rest &= rest - 1 {
+		s.counts[bits.TrailingZeros64(rest)].unknown++
+	}
+	s.counted = true
+}

@@ -1,0 +1,373 @@
+package sender
+
+import (
+	"encoding/binary"
+	"fmt"
+	"hash/crc32"
+	"io"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+const (
+	segmentSuffix = ".seg"
+	markName      = "position"
+	// firstSegment leaves numbers below it for records that are put back.
+	firstSegment = 1 << 40
+)
+
+// A segment is one file of the spool.
+type segment struct {
+	number uint64
+	size   int64 // of the whole frames
+	events int   // in it that were not read
+	last   time.Time
+	file   spoolFile // nil unless it is open for appending
+}
+
+func segmentName(n uint64) string { return fmt.Sprintf("%016x%s", n, segmentSuffix) }
+
+func (g *segment) name() string { return segmentName(g.number) }
+
+// load finds the segments that earlier runs left, and where reading goes on.
+func (s *Spool) load() error {
+	entries, err := s.files.list()
+	if err != nil {
+		return err
+	}
+	number, off := s.mark.load(s)
+	for _, e := range entries {
+		hex, ok := strings.CutSuffix(e.name, segmentSuffix)
+		n, err := strconv.ParseUint(hex, 16, 64)
+		if !ok || err != nil {
+			continue
+		}
+		if n < number {
+			if err := s.files.remove(e.name); err != nil {
+				return err
+			}
+			continue
+		}
+		s.segments = append(s.segments, &segment{number: n, size: e.size, last: e.modified})
+	}
+	slices.SortFunc(s.segments, func(a, b *segment) int {
+		if a.number < b.number {
+			return -1
+		}
+		return 1
+	})
+	for i, g := range s.segments {
+		from := int64(0)
+		if i == 0 && g.number == number {
+			from = min(off, g.size)
+			s.readOff = from
+		}
+		if err := s.count(g, from); err != nil {
+			return err
+		}
+		s.bytes += g.size
+	}
+	s.mark.last = max(number, firstSegment)
+	if n := len(s.segments); n > 0 {
+		s.mark.last = max(s.mark.last, s.segments[n-1].number)
+	}
+	return s.probe()
+}
+
+// probe fails if the directory cannot be written.
+func (s *Spool) probe() error {
+	const name = "probe"
+	if err := s.files.remove(name); err != nil {
+		return err
+	}
+	f, err := s.files.create(name)
+	if err != nil {
+		return err
+	}
+	f.Close()
+	return s.files.remove(name)
+}
+
+// count counts the events behind from, by the frames' headers.
+func (s *Spool) count(g *segment, from int64) error {
+	f, err := s.files.open(g.name())
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	for off := from; off < g.size; {
+		fr, err := s.framer.next(f, off, g.size)
+		if err == io.EOF {
+			s.stats.TornTails++
+			g.size = off
+			return nil
+		}
+		if err != nil {
+			s.damage(fmt.Errorf("%s: %w", g.name(), err))
+			return nil
+		}
+		g.events += fr.events
+		off = fr.end()
+	}
+	return nil
+}
+
+func (s *Spool) segmentBytes() int64 { return min(maxSegmentBytes, s.cfg.MaxBytes/8) }
+
+// begin opens a new segment behind all others.
+func (s *Spool) begin() error {
+	g := &segment{number: s.mark.last + 1}
+	f, err := s.files.create(g.name())
+	if err != nil {
+		return fmt.Errorf("begin spool segment: %w", err)
+	}
+	g.file = f
+	s.mark.last = g.number
+	s.dirDirty = true
+	s.segments = append(s.segments, g)
+	s.active = g
+	return nil
+}
+
+// write appends one frame to a segment that is open. On an error the segment
+// ends with its last whole frame, or nothing more is appended to it.
+func (s *Spool) write(g *segment, b []byte, events int) error {
+	if !slices.Contains(s.dirty, g.file) {
+		s.dirty = append(s.dirty, g.file)
+	}
+	if n, err := g.file.Write(b); err != nil || n < len(b) {
+		if err == nil {
+			err = io.ErrShortWrite
+		}
+		if terr := g.file.Truncate(g.size); terr != nil && s.active == g {
+			s.retire()
+		}
+		if g.size == 0 && g == s.active {
+			s.discard(g)
+		}
+		return fmt.Errorf("write spool: %w", err)
+	}
+	g.size += int64(len(b))
+	g.events += events
+	g.last = s.now()
+	s.bytes += int64(len(b))
+	return nil
+}
+
+// prepend writes c as a segment of its own before the first. Nothing of the first
+// was read, so the mark may point to its beginning.
+func (s *Spool) prepend(c *chunk) error {
+	b := s.framer.encode(c)
+	if err := s.room(int64(len(b))); err != nil {
+		return err
+	}
+	if len(s.segments) == 0 { // room was made
+		return s.append(c)
+	}
+	g := &segment{number: s.segments[0].number - 1}
+	// First the mark, or a crash in between would take the new file for one that
+	// is done with.
+	if err := s.mark.set(s, g.number, 0); err != nil {
+		return err
+	}
+	if err := s.mark.file.sync(); err != nil {
+		return fmt.Errorf("sync spool: %w", err)
+	}
+	f, err := s.files.create(g.name())
+	if err != nil {
+		return fmt.Errorf("begin spool segment: %w", err)
+	}
+	g.file = f
+	if err := s.write(g, b, len(c.recs)); err != nil {
+		f.Close()
+		s.dirty = slices.DeleteFunc(s.dirty, func(d spoolFile) bool { return d == f })
+		_ = s.files.remove(g.name()) // what is left of it is a torn tail
+		return err
+	}
+	g.file, s.dirDirty = nil, true
+	s.closeReader()
+	s.readOff = 0
+	s.segments = slices.Insert(s.segments, 0, g)
+	return nil
+}
+
+// retire appends no more to the active segment. Its file is closed when it is
+// synced.
+func (s *Spool) retire() {
+	if s.active != nil {
+		if f := s.active.file; !slices.Contains(s.dirty, f) {
+			s.dirty = append(s.dirty, f)
+		}
+		s.active.file, s.active = nil, nil
+	}
+}
+
+// closeRetired closes those of the files, which are synced, that no segment
+// appends to.
+func (s *Spool) closeRetired(files []spoolFile) {
+	for _, f := range files {
+		if (s.active == nil || s.active.file != f) && !slices.Contains(s.dirty, f) {
+			f.Close()
+		}
+	}
+}
+
+// room drops old segments until n more bytes are within MaxBytes, and checks the
+// disk.
+func (s *Spool) room(n int64) error {
+	if n > s.cfg.MaxBytes {
+		return fmt.Errorf("a frame of %d bytes is larger than max_bytes: %w", n, ErrSpoolSpace)
+	}
+	if free, total := s.files.space(); total > 0 && s.cfg.MinFree > 0 &&
+		float64(free)-float64(n) < s.cfg.MinFree*float64(total) {
+		return ErrSpoolSpace
+	}
+	for s.bytes+n > s.cfg.MaxBytes && len(s.segments) > 0 {
+		s.drop(&s.stats.DroppedSize)
+	}
+	return nil
+}
+
+// expire drops segments whose last record is too old.
+func (s *Spool) expire() {
+	for len(s.segments) > 0 && s.now().Sub(s.segments[0].last) > s.cfg.MaxAge && s.segments[0].size > 0 {
+		s.drop(&s.stats.DroppedAge)
+	}
+}
+
+// drop gives the oldest segment up and counts what was not read of it. What is in
+// flight may still be delivered.
+func (s *Spool) drop(reason *uint64) {
+	g := s.segments[0]
+	n := uint64(g.events)
+	*reason += n
+	s.stats.Dropped += n
+	g.events = 0
+	s.lost = s.inflight > 0
+	s.discard(g)
+}
+
+// finish removes the oldest segment, whose frames are all delivered. Events that
+// its frames did not yield are lost.
+func (s *Spool) finish(g *segment) {
+	s.stats.Damaged += uint64(g.events)
+	s.stats.Dropped += uint64(g.events)
+	g.events = 0
+	s.discard(g)
+}
+
+// discard forgets a segment and removes its file. A file that cannot be removed
+// is behind the mark, and goes at the next start.
+func (s *Spool) discard(g *segment) {
+	if g == s.active {
+		s.retire()
+	}
+	if len(s.segments) > 0 && g == s.segments[0] {
+		s.closeReader()
+		s.readOff = 0
+		_ = s.mark.set(s, g.number+1, 0) // else it is delivered twice
+	}
+	s.segments = slices.DeleteFunc(s.segments, func(x *segment) bool { return x == g })
+	s.bytes -= g.size
+	if err := s.files.remove(g.name()); err != nil {
+		s.stats.LastError = err
+	}
+	s.dirDirty = true
+}
+
+func (s *Spool) nextFrame(g *segment) (frame, error) {
+	if s.readOff >= g.size {
+		return frame{}, io.EOF
+	}
+	if s.reader == nil {
+		f, err := s.files.open(g.name())
+		if err != nil {
+			return frame{}, err
+		}
+		s.reader = f
+	}
+	return s.framer.next(s.reader, s.readOff, g.size)
+}
+
+func (s *Spool) closeReader() {
+	if s.reader != nil {
+		s.reader.Close()
+		s.reader = nil
+	}
+}
+
+// A mark is the file that says how far the spool is delivered: number and offset
+// of a frame, and their sum; the last whole entry counts. Without it everything
+// is delivered again.
+type mark struct {
+	file spoolFile
+	size int64
+	last uint64 // greatest number a segment ever had
+}
+
+const (
+	markBytes = 20
+	// maxMarkBytes is when the file is begun anew.
+	maxMarkBytes = 64 << 10
+)
+
+func (m *mark) load(s *Spool) (number uint64, off int64) {
+	f, err := s.files.open(markName)
+	if err != nil {
+		return 0, 0
+	}
+	defer f.Close()
+	var e [markBytes]byte
+	for at := int64(0); ; at += markBytes {
+		if n, _ := f.ReadAt(e[:], at); n < markBytes {
+			return number, off
+		}
+		if crc32.Checksum(e[:16], castagnoli) == binary.LittleEndian.Uint32(e[16:]) {
+			number, off = binary.LittleEndian.Uint64(e[:]), int64(binary.LittleEndian.Uint64(e[8:]))
+		}
+	}
+}
+
+// set appends an entry. It is not synced: after a power failure records may be
+// delivered twice.
+func (m *mark) set(s *Spool, number uint64, off int64) (err error) {
+	defer func() {
+		if err != nil {
+			err = fmt.Errorf("write position of the spool: %w", err)
+			s.stats.LastError = err
+		}
+	}()
+	if m.file == nil || m.size >= maxMarkBytes {
+		m.close()
+		if err := s.files.remove(markName); err != nil {
+			return err
+		}
+		if m.file, err = s.files.create(markName); err != nil {
+			m.file = nil
+			return err
+		}
+		m.size = 0
+	}
+	var e [markBytes]byte
+	binary.LittleEndian.PutUint64(e[:], number)
+	binary.LittleEndian.PutUint64(e[8:], uint64(off))
+	binary.LittleEndian.PutUint32(e[16:], crc32.Checksum(e[:16], castagnoli))
+	n, err := m.file.Write(e[:])
+	m.size += int64(n)
+	if err == nil && n < markBytes {
+		err = io.ErrShortWrite
+	}
+	if err != nil {
+		m.size = maxMarkBytes // a part of an entry is in it: begin anew
+	}
+	return err
+}
+
+func (m *mark) close() {
+	if m.file != nil {
+		m.file.Close()
+		m.file = nil
+	}
+}
