@@ -18,6 +18,7 @@ var mayImport = map[string][]string{
 	"probe":   {},
 	"stream":  {"probe"},
 	"sender":  {"stream", "probe"},
+	"analyze": {"sender"},
 	"worker":  {"stream", "probe", "watcher"},
 	"watcher": {},
 }
@@ -32,8 +33,10 @@ var outside = []struct {
 	{"github.com/google/gopacket", []string{"probe"}, []string{"bench"}},
 	{"database/sql", []string{"watcher", "bench"}, nil},
 	{"github.com/go-sql-driver/mysql", []string{"watcher", "bench"}, nil},
-	{"github.com/segmentio/kafka-go", []string{"sender"}, []string{"bench"}},
+	{"github.com/segmentio/kafka-go", []string{"sender", "analyze"}, []string{"bench"}},
 	{"github.com/apache/thrift", []string{"sender"}, []string{"bench"}},
+	{"github.com/pingcap/tidb", []string{"sender"}, nil},
+	{"github.com/expr-lang/expr", []string{"sender", "analyze"}, nil},
 }
 
 // forbidden imports have no place anywhere. gopacket/reassembly computes
@@ -146,7 +149,15 @@ func TestRulesRefuse(t *testing.T) {
 		{"sender", "github.com/go-sql-driver/mysql", false, true},
 		{"cmd", "database/sql", false, true},
 		{"worker", "github.com/segmentio/kafka-go", false, true},
+		{"analyze", "github.com/segmentio/kafka-go", false, false},
+		{"analyze", "sqlwitness/sender", false, false},
+		{"analyze", "sqlwitness/stream", false, true},
+		{"sender", "sqlwitness/analyze", false, true},
 		{"stream", "github.com/apache/thrift/lib/go/thrift", false, true},
+		{"stream", "github.com/pingcap/tidb/pkg/parser", false, true},
+		{"sender", "github.com/pingcap/tidb/pkg/parser", false, false},
+		{"worker", "github.com/expr-lang/expr", false, true},
+		{"sender", "github.com/expr-lang/expr/ast", false, false},
 	} {
 		code, tests := []string{c.imp}, []string(nil)
 		if c.test {

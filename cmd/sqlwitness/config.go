@@ -2,9 +2,12 @@ package main
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
+	"io"
 	"os"
 	"reflect"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -25,10 +28,18 @@ type config struct {
 	Watch   watchConfig       `yaml:"watch"`
 	Mask    onOff             `yaml:"mask" doc:"on: literals in the SQL become '?'; off: they are shipped (passwords never are)"`
 	Events  eventsConfig      `yaml:"events"`
-	Sinks   []sinkConfig      `yaml:"sinks" doc:"where events go: {type: stdout} or {type: file, path: FILE, max_mib: 1024, files: 8}; one of them"`
+	Select  selectConfig      `yaml:"select"`
+	Sinks   []sinkConfig      `yaml:"sinks" doc:"where events go, each with a queue of its own: {type: stdout}, {type: file, path: FILE, max_mib: 1024, files: 8}, {type: kafka, brokers: [HOST:PORT], topic: NAME, encoding: json|thrift, tls: {…}, sasl: {…}}, {type: thrift, collectors: [HOST:PORT], tls: {…}}"`
+	Spool   spoolConfig       `yaml:"spool"`
+	Receive receiveConfig     `yaml:"receive"`
+	Consume consumeConfig     `yaml:"consume"`
 	Limits  limitsConfig      `yaml:"limits"`
 
+	ReportInterval time.Duration `yaml:"report_interval" doc:"between agent_report events; 1s to 1h"`
+	StateFile      string        `yaml:"state_file" doc:"where a run notes how far it is, so that the next can say whether it ended as it should; empty: nowhere"`
+
 	pprof string // a flag only
+	file  string // where the rest was read from
 }
 
 type captureConfig struct {
@@ -60,13 +71,6 @@ type eventsConfig struct {
 	MaxSQLBytes int    `yaml:"max_event_sql_bytes" doc:"bytes of masked SQL in an event; 64 to 16777216"`
 	MaxBytes    int    `yaml:"max_event_bytes" doc:"bytes of an event; 4096 to 33554432"`
 	Output      string `yaml:"output" doc:"json, text, or auto: text on a terminal"`
-}
-
-type sinkConfig struct {
-	Type   string `yaml:"type"`
-	Path   string `yaml:"path"`
-	MaxMiB int    `yaml:"max_mib"`
-	Files  int    `yaml:"files"`
 }
 
 type limitsConfig struct {
@@ -109,11 +113,17 @@ func defaultConfig() config {
 			RingBlocks: probe.DefaultBlocks, RingMiB: probe.DefaultBlocks * probe.DefaultBlockBytes >> 20, Tick: probe.DefaultBlockTimeout,
 			MaxSQLBytes: 64 << 10, GapWait: time.Second,
 		},
-		Watch:  watchConfig{Address: "127.0.0.1:3306", Interval: watcher.DefaultInterval, Timeout: watcher.DefaultTimeout, IdentityWait: 2 * time.Second},
-		Mask:   true,
-		Events: eventsConfig{MaxSQLBytes: 4 << 10, MaxBytes: 256 << 10, Output: "auto"},
-		Sinks:  []sinkConfig{{Type: "stdout"}},
-		Limits: limitsConfig{Connections: 100_000, IdleTimeout: 9 * time.Hour, QueueMiB: 32},
+		Watch:   watchConfig{Address: "127.0.0.1:3306", Interval: watcher.DefaultInterval, Timeout: watcher.DefaultTimeout, IdentityWait: 2 * time.Second},
+		Mask:    true,
+		Events:  eventsConfig{MaxSQLBytes: 4 << 10, MaxBytes: 256 << 10, Output: "auto"},
+		Sinks:   []sinkConfig{{Type: "stdout"}},
+		Select:  selectConfig{Sample: 1, SampleBy: "event", Always: []string{"all"}},
+		Spool:   spoolConfig{MaxBytes: 2 << 30, MaxAge: 7 * 24 * time.Hour, MinFree: 0.1, Sync: time.Second},
+		Receive: receiveConfig{Listen: "127.0.0.1:7711", Connections: 4096},
+		Consume: consumeConfig{Topic: "sqlwitness", Group: "sqlwitness"},
+
+		ReportInterval: 10 * time.Second,
+		Limits:         limitsConfig{Connections: 100_000, IdleTimeout: 9 * time.Hour, QueueMiB: 32},
 	}
 }
 
@@ -125,7 +135,7 @@ func (c *config) load(path string) error {
 	}
 	var root yaml.Node
 	if err := yaml.Unmarshal(text, &root); err != nil {
-		return fmt.Errorf("configuration %s: %s", path, strings.TrimPrefix(err.Error(), "yaml: "))
+		return usageError{fmt.Errorf("configuration %s: %s", path, strings.TrimPrefix(err.Error(), "yaml: "))}
 	}
 	if len(root.Content) == 0 {
 		return nil
@@ -133,8 +143,13 @@ func (c *config) load(path string) error {
 	if err := checkKeys(root.Content[0], reflect.TypeFor[config](), ""); err != nil {
 		return usageError{fmt.Errorf("configuration %s: %w", path, err)}
 	}
-	if err := yaml.NewDecoder(bytes.NewReader(text)).Decode(c); err != nil {
+	c.file = path
+	decoder := yaml.NewDecoder(bytes.NewReader(text))
+	if err := decoder.Decode(c); err != nil {
 		return usageError{fmt.Errorf("configuration %s: %s", path, oneLine(err))}
+	}
+	if err := decoder.Decode(new(yaml.Node)); err != io.EOF {
+		return usageError{fmt.Errorf("configuration %s: a second document ('---') is not allowed", path)}
 	}
 	return nil
 }
@@ -143,8 +158,23 @@ func (c *config) load(path string) error {
 func oneLine(err error) string {
 	s := strings.TrimPrefix(err.Error(), "yaml: ")
 	s = strings.TrimPrefix(s, "unmarshal errors:\n")
-	return strings.Join(strings.Fields(s), " ")
+	s = strings.Join(strings.Fields(s), " ")
+	return goType.ReplaceAllStringFunc(s, func(m string) string {
+		f := goType.FindStringSubmatch(m)
+		if want := typeNames[f[2]]; want != "" {
+			return f[1] + " is not allowed here, it must be " + want
+		}
+		return f[1] + " is not allowed here"
+	})
 }
+
+// goType is how the YAML library says that a value does not fit.
+var goType = regexp.MustCompile("cannot unmarshal !![a-z]+(?: (`[^`]*`))? into ([^ ,;]+)")
+
+// typeNames are Go's types in the words of a configuration.
+var typeNames = map[string]string{"time.Duration": "a time with its unit, such as 5ms", "int": "a whole number", "int64": "a whole number",
+	"uint16": "a port", "[]uint16": "a list of ports, such as [3306]", "[]string": "a list", "float64": "a number", "main.onOff": "on or off", "bool": "true or false",
+	"map[string]string": "pairs, such as {env: prod}"}
 
 // checkKeys refuses a key that does not exist, by its whole name.
 func checkKeys(n *yaml.Node, t reflect.Type, at string) error {
@@ -160,6 +190,8 @@ func checkKeys(n *yaml.Node, t reflect.Type, at string) error {
 				return err
 			}
 		}
+	case n.Kind == yaml.ScalarNode && n.Tag == "!!int" && len(n.Value) > 1 && n.Value[0] == '0':
+		return fmt.Errorf("line %d: %s: %s is not allowed; write the number without a leading 0", n.Line, strings.TrimSuffix(at, "."), n.Value)
 	case n.Kind == yaml.SequenceNode && t.Kind() == reflect.Slice:
 		for _, item := range n.Content {
 			if err := checkKeys(item, t.Elem(), at); err != nil {
@@ -174,7 +206,7 @@ func fieldByKey(t reflect.Type, key string) (*reflect.StructField, []string) {
 	var allowed []string
 	for i := range t.NumField() {
 		f := t.Field(i)
-		name := f.Tag.Get("yaml")
+		name, _, _ := strings.Cut(f.Tag.Get("yaml"), ",")
 		if !f.IsExported() {
 			continue
 		}
@@ -200,16 +232,35 @@ func (c *config) validate() error {
 		inRange("limits.idle_timeout", c.Limits.IdleTimeout, time.Second, 720*time.Hour),
 		inRange("limits.queue_mib", c.Limits.QueueMiB, 1, 4096),
 		c.validateSinks(),
-		inRange("labels: number of pairs", len(c.Labels), 0, 8),
+		inRange("spool.max_bytes", c.Spool.MaxBytes, 1<<20, 1<<50),
+		inRange("spool.max_age", c.Spool.MaxAge, time.Minute, 8760*time.Hour),
+		inRange("spool.min_free", c.Spool.MinFree, 0, 0.9),
+		inRange("spool.sync", c.Spool.Sync, 10*time.Millisecond, time.Minute),
+		inRange("select.sample", c.Select.Sample, 0, 1),
+		inRange("receive.connections", c.Receive.Connections, 1, 100_000),
+		inRange("report_interval", c.ReportInterval, time.Second, time.Hour),
+		c.validateLabels(),
 	))
 }
 
 func (c *captureConfig) validate() error {
 	_, modeErr := probe.ParseMode(c.Responses)
 	filter := probe.Filter{Ports: c.Ports}
+	if modeErr != nil {
+		modeErr = fmt.Errorf("capture.%w", modeErr)
+	}
+	portErr := filter.Validate()
+	if portErr != nil {
+		portErr = fmt.Errorf("capture.%w", portErr)
+	}
+	if len(c.Interfaces) == 0 || slices.Contains(c.Interfaces, "") {
+		return errors.New("capture.interfaces: none given; say auto, or name devices")
+	}
 	return firstError(
 		modeErr,
-		filter.Validate(),
+		portErr,
+		unique("capture.ports", c.Ports),
+		c.validateRing(),
 		inRange("capture.shards", c.Shards, 1, 64),
 		inRange("capture.tick", c.Tick, time.Millisecond, time.Second),
 		inRange("capture.max_sql_bytes", c.MaxSQLBytes, 256, 16<<20),
@@ -217,19 +268,59 @@ func (c *captureConfig) validate() error {
 	)
 }
 
+// validateRing checks the geometry of a ring: it must hold 2 s of ticks, and blocks
+// that a super-segment fits in.
+func (c *captureConfig) validateRing() error {
+	if err := firstError(inRange("capture.ring_mib", c.RingMiB, 1, 2048), inRange("capture.ring_blocks", c.RingBlocks, 2, 1<<16)); err != nil {
+		return err
+	}
+	if held := time.Duration(c.RingBlocks) * c.Tick; held < 2*time.Second {
+		return fmt.Errorf("capture.ring_blocks: %d blocks of tick %v hold %v, at least 2s are needed", c.RingBlocks, c.Tick, held)
+	}
+	if block := c.RingMiB << 20 / c.RingBlocks; block < probe.DefaultBlockBytes {
+		return fmt.Errorf("capture.ring_mib: %d MiB in %d blocks are %d bytes each, at least 131072 are needed", c.RingMiB, c.RingBlocks, block)
+	}
+	return nil
+}
+
+// unique refuses a list that names something twice.
+func unique(key string, list []uint16) error {
+	for i, v := range list {
+		if slices.Contains(list[:i], v) {
+			return fmt.Errorf("%s: %d is given twice", key, v)
+		}
+	}
+	return nil
+}
+
+// validateLabels refuses a pair without a name.
+func (c *config) validateLabels() error {
+	if _, ok := c.Labels[""]; ok {
+		return errors.New("labels: a name is empty")
+	}
+	return inRange("labels: number of pairs", len(c.Labels), 0, 8)
+}
+
 func (c *config) validateSinks() error {
-	if len(c.Sinks) != 1 {
-		return fmt.Errorf("sinks: %d given, allowed is one", len(c.Sinks))
+	if len(c.Sinks) == 0 || len(c.Sinks) > 8 {
+		return fmt.Errorf("sinks: %d given, allowed are 1 to 8", len(c.Sinks))
 	}
-	s := &c.Sinks[0]
-	if s.Type == "file" && s.Path == "" {
-		return fmt.Errorf("sinks.path: missing, a file sink needs one")
+	names := make(map[string]bool)
+	for i := range c.Sinks {
+		s := &c.Sinks[i]
+		if err := s.check(bool(c.Mask)); err != nil {
+			return err
+		}
+		name := s.Name
+		if name == "" {
+			name = s.Type
+		}
+		if names[name] || strings.ContainsAny(name, "/\\") {
+			return fmt.Errorf("sinks.name: %q is not allowed; names are unique and no paths", name)
+		}
+		names[name] = true
 	}
-	return firstError(
-		oneOf("sinks.type", s.Type, "stdout", "file"),
-		inRange("sinks.max_mib", s.MaxMiB, 0, 1<<20),
-		inRange("sinks.files", s.Files, 0, 10_000),
-	)
+	return nil
 }
 
 func usageOr(err error) error {
@@ -248,7 +339,7 @@ func firstError(errs ...error) error {
 	return nil
 }
 
-func inRange[T int | time.Duration](key string, v, low, high T) error {
+func inRange[T int | int64 | float64 | time.Duration](key string, v, low, high T) error {
 	if v < low || v > high {
 		return fmt.Errorf("%s: %v is not allowed; from %v to %v", key, v, low, high)
 	}

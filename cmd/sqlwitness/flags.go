@@ -57,6 +57,8 @@ func flagSet(name string, c *config, path *string, stderr io.Writer) *flag.FlagS
 		fs.StringVar(&c.Watch.Socket, "watch-socket", c.Watch.Socket, "`path` of the server's unix socket, instead of the address")
 		fs.StringVar(&c.Watch.User, "watch-user", c.Watch.User, "`account` with PROCESS to ask with; without one nobody is asked")
 		fs.StringVar(&c.Watch.PasswordFile, "watch-password-file", c.Watch.PasswordFile, "`file` with the account's password")
+		fs.DurationVar(&c.ReportInterval, "report-interval", c.ReportInterval, "between agent_report events")
+		fs.StringVar(&c.StateFile, "state-file", c.StateFile, "`path` where a run notes how far it is")
 		fs.StringVar(&c.pprof, "pprof", "", "serve profiles on this loopback `address`, such as 127.0.0.1:6060")
 		fs.DurationVar(&c.Capture.Tick, "tick", c.Capture.Tick, "a block of the ring is handed on when it is this old")
 	}

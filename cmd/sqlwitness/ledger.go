@@ -9,7 +9,7 @@ import (
 
 // printLedger says what became of everything that was captured.
 func (p *pipeline) printLedger(w io.Writer, in probe.Stats) {
-	ws, ss := p.stats(), p.sender.Stats()
+	ws := p.stats()
 	st := &ws.Stream
 	line := func(name, format string, args ...any) {
 		fmt.Fprintf(w, "%-12s%s\n", name, fmt.Sprintf(format, args...))
@@ -27,7 +27,13 @@ func (p *pipeline) printLedger(w io.Writer, in probe.Stats) {
 		line("  users", "%d connections named by the process list, %d times events went on without a user; %d socket sessions", ws.Identified, ws.GaveUp, ws.Sockets)
 	}
 	line("  commands", "%d = %d events", st.Commands, st.CommandEvents)
-	line("  events", "%d = %d written%s", ss.Put, ss.Written, losses(loss{"refused by the full queue", ss.Refused}, loss{"lost by the failed sink", ss.Failed}))
+	for i, name := range p.outputs {
+		ss := p.sender.OutputStats(i)
+		line("  events", "%d = %d to %s%s", ss.Put+ss.Inherited, ss.Written, name, losses(
+			loss{"sampled out", ss.SampledOut}, loss{"dropped by rule", ss.DroppedByRule}, loss{"rate limited", ss.RateLimited},
+			loss{"refused by the full queue", ss.Refused}, loss{"refused by the other side", ss.Unwanted},
+			loss{"lost by the failed sink", ss.Failed}, loss{"on disk", ss.Spooled}, loss{"dropped by the spool", ss.SpoolDropped}))
+	}
 }
 
 // A loss is a named class of what did not go on.

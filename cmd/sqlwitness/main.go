@@ -25,6 +25,8 @@ by watching their network traffic.
 
   sqlwitness run  [-c FILE] [flags]     audit live traffic (needs root or CAP_NET_RAW)
   sqlwitness read [flags] FILE...       audit capture files (pcap, pcapng, also gzipped)
+  sqlwitness receive [-c FILE]          collector: batches of agents in, any sink out
+  sqlwitness consume [-c FILE]          reads the Kafka topic: proves that nothing is missing, alerts
   sqlwitness config print|check [-c FILE] [flags]
                                         the effective configuration; whether it is valid
   sqlwitness version
@@ -55,6 +57,10 @@ func run(args []string, stdout *os.File, stderr io.Writer) int {
 		err = runLive(args[1:], stdout, stderr, log)
 	case "read":
 		err = readFiles(args[1:], stdout, stderr, log)
+	case "receive":
+		err = receive(args[1:], stdout, stderr, log)
+	case "consume":
+		err = consume(args[1:], stdout, stderr, log)
 	case "config":
 		err = showConfig(args[1:], stdout, stderr)
 	case "version", "-version", "--version":
@@ -62,7 +68,7 @@ func run(args []string, stdout *os.File, stderr io.Writer) int {
 	case "help", "-h", "-help", "--help":
 		fmt.Fprint(stdout, usage)
 	default:
-		err = usageError{fmt.Errorf("unknown command %q; there are run, read, config and version", name)}
+		err = usageError{fmt.Errorf("unknown command %q; there are run, read, receive, consume, config and version", name)}
 	}
 	return exitCode(err, stderr)
 }
@@ -77,8 +83,19 @@ func exitCode(err error, stderr io.Writer) int {
 		fmt.Fprintf(stderr, "sqlwitness: %v\n", err)
 		return exitUsage
 	}
-	fmt.Fprintf(stderr, "sqlwitness: %v\n", err)
+	fmt.Fprintf(stderr, "sqlwitness: %v%s\n", err, remedy(err))
 	return exitFailed
+}
+
+// remedy is what helps against an error of the system, where something does.
+func remedy(err error) string {
+	switch {
+	case errors.Is(err, syscall.ENOSPC):
+		return "; free space there, or let a file sink rotate earlier (max_mib, files)"
+	case errors.Is(err, syscall.EPIPE):
+		return "; whoever read the output has gone"
+	}
+	return ""
 }
 
 // dropTime leaves the time out of log lines: whoever runs the agent stamps them.

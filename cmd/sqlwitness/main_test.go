@@ -78,7 +78,10 @@ func TestRefusals(t *testing.T) {
 	badKey := write(t, "key.yaml", []byte("capture:\n  prots: [3306]\n"))
 	badValue := write(t, "value.yaml", []byte("capture: {tick: 5 parsecs}\n"))
 	badYAML := write(t, "syntax.yaml", []byte("capture: [\n"))
-	badSink := write(t, "sink.yaml", []byte("sinks: [{type: kafka}]\n"))
+	badSink := write(t, "sink.yaml", []byte("sinks: [{type: pigeon}]\n"))
+	noBroker := write(t, "kafka.yaml", []byte("sinks: [{type: kafka, topic: audit}]\n"))
+	unmasked := write(t, "unmasked.yaml", []byte("mask: off\nsinks: [{type: kafka, topic: audit, brokers: ['127.0.0.1:1']}]\n"))
+	badRule := write(t, "rule.yaml", []byte("select: {rules: [{name: big, when: 'rowz > 5', action: alert}]}\n"))
 	for _, c := range []struct {
 		args string
 		code int
@@ -100,14 +103,24 @@ func TestRefusals(t *testing.T) {
 		{"read -c /no/such.yaml " + demo, 1, []string{"/no/such.yaml"}},
 		{"config check -c " + badKey, 2, []string{"line 2", "capture.prots", "ports"}},
 		{"config check -c " + badValue, 2, []string{"line 1", "parsecs"}},
-		{"config check -c " + badYAML, 1, []string{badYAML, "line"}},
-		{"config check -c " + badSink, 2, []string{"sinks.type", "kafka", "stdout"}},
+		{"config check -c " + badYAML, 2, []string{badYAML, "line"}},
+		{"config check -c " + write(t, "octal.yaml", []byte("capture: {ports: [03306]}\n")), 2, []string{"line 1", "capture.ports", "03306"}},
+		{"config check -c " + write(t, "two.yaml", []byte("mask: on\n---\nbad: 1\n")), 2, []string{"second document"}},
+		{"config check -c " + write(t, "type.yaml", []byte("capture: {ports: 3306}\n")), 2, []string{"line 1", "3306", "list of ports"}},
+		{"config check -c " + write(t, "none.yaml", []byte("capture: {interfaces: []}\n")), 2, []string{"capture.interfaces", "auto"}},
+		{"config check --port 3306,3306", 2, []string{"capture.ports", "twice"}},
+		{"config check --ring-mib 100000000", 2, []string{"capture.ring_mib", "2048"}},
+		{"config check --ring-blocks 1000", 2, []string{"capture.ring_mib", "131072"}},
+		{"config check -c " + badSink, 2, []string{"sinks.type", "pigeon", "kafka"}},
+		{"config check -c " + noBroker, 2, []string{"sinks.brokers"}},
+		{"config check -c " + unmasked, 2, []string{"mask", "kafka", "allow_unmasked"}},
+		{"config check -c " + badRule, 2, []string{"big", "rowz"}},
 		{"run file.pcap", 2, []string{"file.pcap", "sqlwitness read"}},
 		{"run --interface nosuch0", 1, []string{"nosuch0", "lo"}},
 		{"run --pprof 0.0.0.0:6060", 2, []string{"pprof", "0.0.0.0", "loopback"}},
 		{"run --responses some", 2, []string{"responses", "some", "none"}},
-		{"run --ring-mib 1", 1, []string{"ring_mib", "131072"}},
-		{"run --ring-blocks 4", 1, []string{"block", "2s"}},
+		{"run --ring-mib 1", 2, []string{"ring_mib", "131072"}},
+		{"run --ring-blocks 4", 2, []string{"ring_blocks", "2s"}},
 	} {
 		t.Run(c.args, func(t *testing.T) {
 			stdout, stderr, code := call(t, strings.Fields(c.args)...)

@@ -3,8 +3,11 @@ package main
 import (
 	"crypto/rand"
 	"encoding/binary"
+	"errors"
 	"fmt"
+	"log/slog"
 	"os"
+	"slices"
 	"strconv"
 	"sync"
 	"time"
@@ -20,12 +23,13 @@ import (
 
 // A pipeline is the shards of a run with the sender behind them.
 type pipeline struct {
-	config *config
-	sender *sender.Sender
-	shards []*worker.Shard
+	config  *config
+	sender  *sender.Sender
+	outputs []string // their names
+	boot    string   // of this run
+	started time.Time
+	shards  []*worker.Shard
 }
-
-func newPipeline(c *config, s *sender.Sender) *pipeline { return &pipeline{config: c, sender: s} }
 
 // start runs a shard for each source, with w, which may be nil, to ask for users.
 // The channel gets the first error once all are at their end.
@@ -69,14 +73,22 @@ func (c *config) worker(mode probe.Mode) worker.Config {
 	}
 }
 
-// openSender opens the configured sink. With wait the sender blocks its callers
-// instead of refusing events.
-func (c *config) openSender(stdout *os.File, lanes int, wait bool) (*sender.Sender, error) {
+// openPipeline opens the configured sinks, for so many shards. With wait the sender
+// blocks its callers instead of refusing events.
+func (c *config) openPipeline(stdout *os.File, log *slog.Logger, lanes int, wait bool) (*pipeline, error) {
 	format := sender.FormatJSON
-	if c.Events.Output == "text" || c.Events.Output == "auto" && c.Sinks[0].Type == "stdout" && term.IsTerminal(int(stdout.Fd())) {
+	local := !slices.ContainsFunc(c.Sinks, func(s sinkConfig) bool { return !s.local() })
+	if c.Events.Output == "text" || c.Events.Output == "auto" && c.Sinks[0].Type == "stdout" && len(c.Sinks) == 1 && term.IsTerminal(int(stdout.Fd())) {
+		if !local {
+			return nil, usageError{errors.New("events.output: text is for people; kafka and thrift sinks need json")}
+		}
 		format = sender.FormatText
 	}
-	sink, err := c.openSink(stdout)
+	rules, err := c.Select.compile()
+	if err != nil {
+		return nil, err
+	}
+	outputs, err := c.openOutputs(stdout, log)
 	if err != nil {
 		return nil, err
 	}
@@ -88,19 +100,17 @@ func (c *config) openSender(stdout *os.File, lanes int, wait bool) (*sender.Send
 	if agent == "" {
 		agent = host
 	}
-	return sender.New(sender.Config{
-		Agent: agent, Boot: bootID(time.Now()), Host: host, Labels: c.labels(), Mask: bool(c.Mask),
+	p := &pipeline{config: c, started: time.Now()}
+	for i := range outputs {
+		p.outputs = append(p.outputs, outputs[i].Name)
+	}
+	p.boot = bootID(p.started)
+	p.sender = sender.NewTo(sender.Config{
+		Agent: agent, Boot: p.boot, Host: host, Labels: c.labels(), Mask: bool(c.Mask), Rules: rules,
 		MaxEventSQLBytes: c.Events.MaxSQLBytes, MaxEventBytes: c.Events.MaxBytes, Format: format,
 		Lanes: lanes, QueueBytes: int64(c.Limits.QueueMiB) << 20, Wait: wait,
-	}, sink), nil
-}
-
-func (c *config) openSink(stdout *os.File) (sender.Sink, error) {
-	s := c.Sinks[0]
-	if s.Type == "stdout" {
-		return sender.NewWriterSink(stdout), nil
-	}
-	return sender.NewFileSink(sender.FileSinkConfig{Path: s.Path, MaxBytes: int64(s.MaxMiB) << 20, MaxFiles: s.Files})
+	}, outputs...)
+	return p, nil
 }
 
 // bootID names this run: its start time in base 36, so that runs sort, in units

@@ -35,13 +35,12 @@ func readFiles(args []string, stdout *os.File, stderr io.Writer, log *slog.Logge
 		return err
 	}
 	defer source.Close()
-	out, err := c.openSender(stdout, c.Capture.Shards, true)
+	p, err := c.openPipeline(stdout, log, c.Capture.Shards, true)
 	if err != nil {
 		return err
 	}
-	p := newPipeline(&c, out)
 	finished := p.start(split(source, c.Capture.Shards), c.worker(filter.Mode), nil)
-	err = errors.Join(p.await(finished, source.Stats, stderr), out.Close())
+	err = errors.Join(p.await(finished, source.Stats, stderr), p.sender.Close())
 	captured := source.Stats()
 	p.printLedger(stderr, captured)
 	if p.stats().Stream.Commands == 0 {

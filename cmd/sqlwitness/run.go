@@ -14,12 +14,16 @@ import (
 	"time"
 
 	"sqlwitness/probe"
-	"sqlwitness/worker"
+	"sqlwitness/sender"
 )
 
 // runLive audits live traffic until SIGINT or SIGTERM, then drains what was
 // captured, prints the ledger and returns.
 func runLive(args []string, stdout *os.File, stderr io.Writer, log *slog.Logger) error {
+	open, args, err := chooseEngine(args)
+	if err != nil {
+		return err
+	}
 	c := defaultConfig()
 	rest, err := parseFlags("run", args, &c, stderr)
 	if err != nil {
@@ -42,19 +46,16 @@ func runLive(args []string, stdout *os.File, stderr io.Writer, log *slog.Logger)
 	if filter.Interfaces, err = probe.FindInterfaces(c.Capture.Interfaces); err != nil {
 		return err
 	}
-	group, err := probe.OpenGroup(probe.Config{
-		Shards: c.Capture.Shards, Filter: filter, Blocks: c.Capture.RingBlocks,
-		BlockBytes: c.blockBytes(filter.Interfaces, log), BlockTimeout: c.Capture.Tick,
-	})
+	engine, err := open(&c, filter, log)
 	if err != nil {
 		return err
 	}
-	defer group.Close()
-	out, err := c.openSender(stdout, len(group.Rings()), false)
+	defer engine.Close()
+	p, err := c.openPipeline(stdout, log, len(engine.sources()), false)
 	if err != nil {
 		return err
 	}
-	l := &live{config: &c, filter: filter, group: group, pipeline: newPipeline(&c, out), log: log}
+	l := &live{filter: filter, engine: engine, pipeline: p, log: log}
 	return l.run(stderr)
 }
 
@@ -79,8 +80,7 @@ func (c *config) blockBytes(interfaces []int, log *slog.Logger) int {
 // live is one run of the agent.
 type live struct {
 	*pipeline
-	config *config
-	group  *probe.Group
+	engine engine
 	log    *slog.Logger
 
 	mu     sync.Mutex
@@ -99,14 +99,20 @@ func (l *live) run(stderr io.Writer) error {
 	if watched != nil {
 		defer watched.Close()
 	}
+	var books *accounts
+	if watched != nil {
+		books = &accounts{watcher: watched, ports: l.filter.Ports}
+	}
+	if err := l.announceStart(l.started); err != nil {
+		return err
+	}
 	var background sync.WaitGroup
 	background.Go(func() { l.followInterfaces(ctx, cancel) })
 	background.Go(func() { l.hint(ctx) })
+	background.Go(func() { l.report(ctx, books) })
+	background.Go(func() { l.reload(ctx) })
 
-	sources := make([]worker.Source, 0, len(l.group.Rings()))
-	for _, r := range l.group.Rings() {
-		sources = append(sources, r)
-	}
+	sources := l.engine.sources()
 	l.log.Info("auditing", "ports", portList(l.filter.Ports), "interfaces", strings.Join(l.config.Capture.Interfaces, ","),
 		"shards", len(sources), "ring", fmt.Sprintf("%d MiB, %v", l.config.Capture.RingMiB, time.Duration(l.config.Capture.RingBlocks)*l.config.Capture.Tick),
 		"mask", l.config.Mask.String())
@@ -124,21 +130,30 @@ func (l *live) run(stderr io.Writer) error {
 	}
 	stop() // a second signal ends the process at once
 	cancel(nil)
-	err = errors.Join(err, l.group.Stop(), <-finished, l.sender.Close())
+	err = errors.Join(err, l.engine.Stop(), <-finished)
 	background.Wait()
+	err = errors.Join(err, l.end(len(sources)))
 	l.printLedger(stderr, l.captured())
 	return err
 }
 
-// captured sums what the rings counted.
-func (l *live) captured() probe.Stats {
-	var sum probe.Stats
-	for _, r := range l.group.Rings() {
-		s := r.Stats()
-		sum.Add(&s)
+// end sends the last report and agent_stop, delivers what is queued, and notes that
+// the run ended as it should.
+func (l *live) end(lanes int) error {
+	now := time.Now()
+	l.sendReport(context.Background(), nil, now)
+	err := l.announce(sender.TypeAgentStop, now, &struct {
+		UptimeMs int64 `json:"uptime_ms"`
+	}{now.Sub(l.started).Milliseconds()}, "")
+	for i := range lanes {
+		l.sender.Lane(i).Flush()
 	}
-	return sum
+	err = errors.Join(err, l.sender.Close())
+	return errors.Join(err, l.saveState(err == nil, now))
 }
+
+// captured is what the engine counted.
+func (l *live) captured() probe.Stats { return l.engine.stats() }
 
 // followInterfaces swaps the kernel's filter when devices come and go. A device
 // that was asked for by name and is gone ends the run.
@@ -151,7 +166,7 @@ func (l *live) followInterfaces(ctx context.Context, cancel context.CancelCauseF
 		l.mu.Lock()
 		defer l.mu.Unlock()
 		l.filter.Interfaces = now.Indexes
-		if err := l.group.SetFilter(l.filter); err != nil {
+		if err := l.engine.SetFilter(l.filter); err != nil {
 			cancel(err)
 		}
 	})

@@ -23,8 +23,13 @@ func showConfig(args []string, stdout, stderr io.Writer) error {
 	if len(rest) > 0 {
 		return usageError{fmt.Errorf("config %s: unexpected argument %q", args[0], rest[0])}
 	}
+	rules, err := c.Select.compile()
+	if err != nil {
+		return err
+	}
 	if args[0] == "check" {
 		fmt.Fprintln(stdout, "the configuration is valid")
+		printCosts(stdout, rules)
 		return nil
 	}
 	node, err := document(reflect.ValueOf(c))
@@ -44,8 +49,9 @@ func document(v reflect.Value) (*yaml.Node, error) {
 		if !f.IsExported() {
 			continue
 		}
+		name, _, _ := strings.Cut(f.Tag.Get("yaml"), ",")
 		value := &yaml.Node{}
-		if strings.HasSuffix(f.Type.Name(), "Config") {
+		if strings.HasSuffix(f.Type.Name(), "Config") && f.Tag.Get("yaml") == name {
 			var err error
 			if value, err = document(v.Field(i)); err != nil {
 				return nil, err
@@ -56,7 +62,7 @@ func document(v reflect.Value) (*yaml.Node, error) {
 		if value.Kind == yaml.SequenceNode || f.Name == "Labels" {
 			value.Style = yaml.FlowStyle
 		}
-		key := &yaml.Node{Kind: yaml.ScalarNode, Value: f.Tag.Get("yaml"), HeadComment: f.Tag.Get("doc")}
+		key := &yaml.Node{Kind: yaml.ScalarNode, Value: name, HeadComment: f.Tag.Get("doc")}
 		n.Content = append(n.Content, key, value)
 	}
 	return n, nil

@@ -8,6 +8,11 @@ import (
 
 // versionText names the program, its source and its compiler.
 func versionText() string {
+	return fmt.Sprintf("sqlwitness %s %s %s/%s", version(), runtime.Version(), runtime.GOOS, runtime.GOARCH)
+}
+
+// version names the source.
+func version() string {
 	version := "(unknown)"
 	if info, ok := debug.ReadBuildInfo(); ok {
 		version = info.Main.Version
@@ -17,5 +22,5 @@ func versionText() string {
 			}
 		}
 	}
-	return fmt.Sprintf("sqlwitness %s %s %s/%s", version, runtime.Version(), runtime.GOOS, runtime.GOARCH)
+	return version
 }

@@ -1,0 +1,174 @@
+package main
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"time"
+
+	"go.yaml.in/yaml/v3"
+
+	"sqlwitness/sender"
+)
+
+// runState is what a run leaves for the next one: whether it ended as it should,
+// and the seq that each lane had reached.
+type runState struct {
+	Boot    string    `json:"boot"`
+	Started time.Time `json:"started"`
+	Written time.Time `json:"written"`
+	Clean   bool      `json:"clean"`
+	Seqs    []uint64  `json:"seqs"`
+}
+
+// readState reads what the last run left; nil if there is nothing.
+func readState(path string) (*runState, error) {
+	b, err := os.ReadFile(path)
+	if errors.Is(err, os.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("state_file: %w", err)
+	}
+	var s runState
+	if json.Unmarshal(b, &s) != nil || s.Boot == "" {
+		return nil, nil // torn: as good as none
+	}
+	return &s, nil
+}
+
+// write replaces the file in one step.
+func (s *runState) write(path string) error {
+	b, err := json.Marshal(s)
+	if err != nil {
+		return err
+	}
+	temp, err := os.CreateTemp(filepath.Dir(path), ".state-*")
+	if err != nil {
+		return fmt.Errorf("state_file: %w", err)
+	}
+	_, err = temp.Write(append(b, '\n'))
+	err = errors.Join(err, temp.Close())
+	if err == nil {
+		err = os.Rename(temp.Name(), path)
+	}
+	if err != nil {
+		os.Remove(temp.Name())
+		return fmt.Errorf("state_file: %w", err)
+	}
+	return nil
+}
+
+// startEvent is what agent_start says.
+type startEvent struct {
+	Version    string   `json:"version"`
+	Mode       string   `json:"mode"`
+	Mask       string   `json:"mask"`
+	Ports      []uint16 `json:"ports"`
+	ConfigHash string   `json:"config_hash"`
+
+	// Of the run before, where a state file tells: whether it ended with an
+	// agent_stop, and if not, from when on nothing was watched and what it had sent.
+	PreviousBoot  string    `json:"previous_boot,omitempty"`
+	PreviousClean *bool     `json:"previous_clean,omitempty"`
+	PreviousSeqs  []uint64  `json:"previous_seqs,omitempty"`
+	BlindFrom     time.Time `json:"blind_from,omitzero"`
+}
+
+// announceStart says that the log begins, and how the one before ended.
+func (l *live) announceStart(now time.Time) error {
+	e := startEvent{Version: version(), Mode: l.config.Capture.Responses, Mask: l.config.Mask.String(), Ports: l.filter.Ports, ConfigHash: l.config.hash()}
+	if l.config.StateFile != "" {
+		before, err := readState(l.config.StateFile)
+		if err != nil {
+			return err
+		}
+		if before != nil {
+			e.PreviousBoot, e.PreviousClean, e.PreviousSeqs, e.BlindFrom = before.Boot, &before.Clean, before.Seqs, before.Written
+			if !before.Clean {
+				l.log.Warn("the run before this one ended without agent_stop", "boot", before.Boot, "last seen", before.Written.Format(time.RFC3339))
+			}
+		}
+		if err := l.saveState(false, now); err != nil {
+			return err
+		}
+	}
+	return l.announce(sender.TypeAgentStart, now, &e, "")
+}
+
+func (l *live) saveState(clean bool, now time.Time) error {
+	if l.config.StateFile == "" {
+		return nil
+	}
+	s := runState{Boot: l.boot, Started: l.started.UTC(), Written: now.UTC(), Clean: clean, Seqs: l.sender.LastSeqs()}
+	return s.write(l.config.StateFile)
+}
+
+func (l *live) announce(kind sender.RecordType, now time.Time, v any, text string) error {
+	fields, err := members(v)
+	if err == nil {
+		l.sender.Announce(sender.Notice{Type: kind, TimeNs: now.UnixNano(), Fields: fields, Text: text})
+	}
+	return err
+}
+
+// report sends the ledger every report_interval, and writes the state every second,
+// until ctx is done.
+func (l *live) report(ctx context.Context, a *accounts) {
+	state := time.NewTicker(time.Second)
+	defer state.Stop()
+	interval := time.NewTicker(l.config.ReportInterval)
+	defer interval.Stop()
+	failed := false
+	if a != nil {
+		l.compareServer(ctx, a) // the base line
+	}
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case now := <-state.C:
+			if err := l.saveState(false, now); err != nil && !failed {
+				failed = true
+				l.log.Warn("the state of this run is not kept", "err", err)
+			}
+		case now := <-interval.C:
+			l.sendReport(ctx, a, now)
+		}
+	}
+}
+
+// sendReport makes one agent_report.
+func (l *live) sendReport(ctx context.Context, a *accounts, now time.Time) {
+	r := l.makeReport(now)
+	if a != nil {
+		r.Server = l.compareServer(ctx, a)
+	}
+	n, err := r.notice(now)
+	if err != nil {
+		l.log.Warn("no report", "err", err)
+		return
+	}
+	l.sender.Announce(n)
+}
+
+func (l *live) compareServer(ctx context.Context, a *accounts) *serverReport {
+	ctx, cancel := context.WithTimeout(ctx, 2*l.config.Watch.Timeout)
+	defer cancel()
+	return a.compare(ctx, l.stats)
+}
+
+// hash names a configuration.
+func (c *config) hash() string {
+	text, err := yaml.Marshal(c)
+	if err != nil {
+		return ""
+	}
+	sum := sha256.Sum256(text)
+	return hex.EncodeToString(sum[:8])
+}

@@ -1,0 +1,116 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"os/signal"
+	"strings"
+	"syscall"
+
+	"sqlwitness/analyze"
+	"sqlwitness/sender"
+)
+
+// receiveConfig is the collector of Thrift batches.
+type receiveConfig struct {
+	Listen      string    `yaml:"listen" doc:"host:port where 'sqlwitness receive' takes batches"`
+	Connections int       `yaml:"connections" doc:"agents at a time; 1 to 100000"`
+	TLS         tlsConfig `yaml:"tls,omitempty" doc:"certificate of this side; with a ca, agents must have one of it"`
+}
+
+// consumeConfig is the reader of the topic.
+type consumeConfig struct {
+	Brokers   []string   `yaml:"brokers" doc:"Kafka brokers that 'sqlwitness consume' reads from, host:port"`
+	Topic     string     `yaml:"topic" doc:"topic with the events"`
+	Group     string     `yaml:"group" doc:"consumer group"`
+	TLS       tlsConfig  `yaml:"tls,omitempty"`
+	SASL      saslConfig `yaml:"sasl,omitempty"`
+	Rules     string     `yaml:"rules" doc:"file with alert rules; empty: the starter rules"`
+	Inventory string     `yaml:"inventory" doc:"file with the names of the agents that must be heard of, one a line"`
+	State     string     `yaml:"state" doc:"file that carries lanes and windows over a restart"`
+	Alerts    string     `yaml:"alerts" doc:"topic for the findings; empty: standard output"`
+}
+
+// receive takes batches of agents and gives them to the configured sinks.
+func receive(args []string, stdout *os.File, stderr io.Writer, log *slog.Logger) error {
+	c := defaultConfig()
+	if err := noArguments(parseFlags("receive", args, &c, stderr)); err != nil {
+		return err
+	}
+	outputs, err := c.openOutputs(stdout, log)
+	if err != nil {
+		return err
+	}
+	collector, err := sender.NewCollector(sender.CollectorConfig{Listen: c.Receive.Listen, TLS: c.Receive.TLS.sender(),
+		Connections: c.Receive.Connections, Outputs: outputs})
+	if err != nil {
+		return errors.Join(err, closeOutputs(outputs))
+	}
+	log.Info("receiving", "listen", collector.Addr())
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	err = collector.Run(ctx)
+	log.Info("received", "stats", fmt.Sprintf("%+v", collector.Stats()))
+	return err
+}
+
+// consume reads the topic, proves that nothing is missing, and applies alert rules.
+func consume(args []string, stdout *os.File, stderr io.Writer, log *slog.Logger) error {
+	c := defaultConfig()
+	if err := noArguments(parseFlags("consume", args, &c, stderr)); err != nil {
+		return err
+	}
+	cfg, err := c.Consume.open(stdout)
+	if err != nil {
+		return err
+	}
+	consumer, err := analyze.New(cfg)
+	if err != nil {
+		return usageOr(err)
+	}
+	log.Info("consuming", "topic", cfg.Topic, "group", cfg.Group)
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	return consumer.Run(ctx)
+}
+
+func (c *consumeConfig) open(stdout io.Writer) (analyze.Config, error) {
+	sasl, err := c.SASL.sender()
+	cfg := analyze.Config{Cluster: sender.KafkaCluster{Brokers: c.Brokers, ClientID: "sqlwitness-consume", TLS: c.TLS.sender(), SASL: sasl},
+		Topic: c.Topic, Group: c.Group, State: c.State}
+	if err != nil {
+		return cfg, err
+	}
+	if c.Rules != "" {
+		if cfg.Rules, err = analyze.LoadRules(c.Rules); err != nil {
+			return cfg, usageError{err}
+		}
+	}
+	if c.Inventory != "" {
+		f, err := os.Open(c.Inventory)
+		if err != nil {
+			return cfg, fmt.Errorf("consume.inventory: %w", err)
+		}
+		defer f.Close()
+		if cfg.Inventory, err = analyze.ReadInventory(f); err != nil {
+			return cfg, fmt.Errorf("consume.inventory %s: %w", c.Inventory, err)
+		}
+	}
+	cfg.Output = analyze.NewLineOutput(stdout)
+	if c.Alerts != "" {
+		cfg.Output, err = analyze.NewTopicOutput(cfg.Cluster, c.Alerts)
+	}
+	return cfg, err
+}
+
+// noArguments refuses what is no flag.
+func noArguments(rest []string, err error) error {
+	if err == nil && len(rest) > 0 {
+		return usageError{fmt.Errorf("unexpected argument %q", strings.Join(rest, " "))}
+	}
+	return err
+}

@@ -1,0 +1,104 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"syscall"
+	"text/tabwriter"
+	"time"
+
+	"sqlwitness/sender"
+)
+
+// selectConfig says which events are kept.
+type selectConfig struct {
+	Sample   float64      `yaml:"sample" doc:"share that is kept of the events that no rule and no class decides on; 0 to 1"`
+	SampleBy string       `yaml:"sample_by" doc:"event or session: whole sessions are kept or not"`
+	Always   []string     `yaml:"always" doc:"classes that are kept whatever the rules say: ddl, account, error, login, first_seen; all: every one of them"`
+	Rules    []ruleConfig `yaml:"rules" doc:"rules such as {name: big_read, when: 'rows > 100000', action: alert, severity: high}"`
+}
+
+type ruleConfig struct {
+	Name        string  `yaml:"name"`
+	When        string  `yaml:"when"`
+	Action      string  `yaml:"action"`
+	Probability float64 `yaml:"probability,omitempty"`
+	By          string  `yaml:"by,omitempty"`
+	Severity    string  `yaml:"severity,omitempty"`
+	RateLimit   float64 `yaml:"rate_limit,omitempty"`
+}
+
+// compile makes the rules. A mistake in one names it and the place.
+func (s *selectConfig) compile() (*sender.Rules, error) {
+	c := sender.SelectionConfig{Sample: &s.Sample, SampleBy: s.SampleBy}
+	if len(s.Always) != 1 || s.Always[0] != "all" {
+		c.Always = append([]string{}, s.Always...)
+	}
+	for _, r := range s.Rules {
+		c.Rules = append(c.Rules, sender.RuleConfig(r))
+	}
+	rules, err := c.Compile()
+	if err != nil {
+		return nil, usageError{fmt.Errorf("select: %w", err)}
+	}
+	return rules, nil
+}
+
+// printCosts says what each rule costs.
+func printCosts(w io.Writer, rules *sender.Rules) {
+	costs := rules.Costs()
+	if len(costs) == 0 {
+		return
+	}
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(t, "rule\tevaluated\tcost")
+	for _, c := range costs {
+		fmt.Fprintf(t, "%s\t%s\t%.0f ns\n", c.Name, c.Stage, c.Nanoseconds)
+	}
+	t.Flush()
+}
+
+// changeEvent is what agent_change says.
+type changeEvent struct {
+	ConfigHash string `json:"config_hash"`
+	What       string `json:"what"`
+}
+
+// reload reads the configuration file anew at SIGHUP and takes its rules over, at
+// once and for all lanes. What is wrong keeps the rules in force.
+func (l *live) reload(ctx context.Context) {
+	hup := make(chan os.Signal, 1)
+	signal.Notify(hup, syscall.SIGHUP)
+	defer signal.Stop(hup)
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-hup:
+		}
+		if err := l.reloadRules(); err != nil {
+			l.log.Warn("the configuration was not taken over, the rules stay", "err", err)
+		}
+	}
+}
+
+func (l *live) reloadRules() error {
+	c := defaultConfig()
+	if l.config.file == "" {
+		return fmt.Errorf("there is no configuration file")
+	}
+	if err := c.load(l.config.file); err != nil {
+		return err
+	}
+	rules, err := c.Select.compile()
+	if err != nil {
+		return err
+	}
+	l.sender.SetRules(rules)
+	l.config.Select = c.Select
+	l.log.Info("the rules were taken over", "file", l.config.file, "rules", len(c.Select.Rules))
+	return l.announce(sender.TypeAgentChange, time.Now(), &changeEvent{ConfigHash: l.config.hash(), What: "rules"}, "the rules have changed")
+}

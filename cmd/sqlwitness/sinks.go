@@ -1,0 +1,182 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"sqlwitness/sender"
+)
+
+// sinkConfig is one place where events go.
+type sinkConfig struct {
+	Type string `yaml:"type"`
+	Name string `yaml:"name,omitempty"` // in logs, reports and the spool; default: the type
+
+	Path   string `yaml:"path,omitempty"` // file
+	MaxMiB int    `yaml:"max_mib,omitempty"`
+	Files  int    `yaml:"files,omitempty"`
+
+	Brokers    []string `yaml:"brokers,omitempty,flow"` // kafka
+	Topic      string   `yaml:"topic,omitempty"`
+	Encoding   string   `yaml:"encoding,omitempty"`
+	Collectors []string `yaml:"collectors,omitempty,flow"` // thrift
+
+	TLS           tlsConfig     `yaml:"tls,omitempty"`
+	SASL          saslConfig    `yaml:"sasl,omitempty"`
+	Timeout       time.Duration `yaml:"timeout,omitempty"`
+	AllowUnmasked bool          `yaml:"allow_unmasked,omitempty"` // with mask: off, send values over the network
+}
+
+type tlsConfig struct {
+	Enabled    bool   `yaml:"enabled,omitempty"`
+	CA         string `yaml:"ca,omitempty"`
+	Cert       string `yaml:"cert,omitempty"`
+	Key        string `yaml:"key,omitempty"`
+	ServerName string `yaml:"server_name,omitempty"`
+	Insecure   bool   `yaml:"insecure,omitempty"`
+}
+
+func (t tlsConfig) sender() sender.TLSConfig {
+	return sender.TLSConfig{Enabled: t.Enabled, CAFile: t.CA, CertFile: t.Cert, KeyFile: t.Key, ServerName: t.ServerName, Insecure: t.Insecure}
+}
+
+type saslConfig struct {
+	Mechanism    string `yaml:"mechanism,omitempty"`
+	User         string `yaml:"user,omitempty"`
+	PasswordFile string `yaml:"password_file,omitempty"`
+}
+
+func (s saslConfig) sender() (sender.SASLConfig, error) {
+	out := sender.SASLConfig{Mechanism: s.Mechanism, User: s.User}
+	if s.PasswordFile == "" {
+		return out, nil
+	}
+	b, err := os.ReadFile(s.PasswordFile)
+	if err != nil {
+		return out, fmt.Errorf("sinks.sasl.password_file: %w", err)
+	}
+	out.Password = strings.TrimRight(string(b), "\r\n")
+	return out, nil
+}
+
+// spoolConfig bounds what waits on disk for a sink that is down.
+type spoolConfig struct {
+	Dir      string        `yaml:"dir" doc:"directory where events wait while a remote sink is down, one folder for each; empty: they wait in memory only"`
+	MaxBytes int64         `yaml:"max_bytes" doc:"bytes on disk for each sink; beyond them the oldest events are dropped and counted; from 1048576"`
+	MaxAge   time.Duration `yaml:"max_age" doc:"older events are dropped; 1m to 8760h"`
+	MinFree  float64       `yaml:"min_free" doc:"share of the file system that is left alone; 0 to 0.9"`
+	Sync     time.Duration `yaml:"sync" doc:"how much a power failure may cost; 10ms to 1m"`
+}
+
+// sinkKeys says which keys a type of sink needs, and which it may have.
+func (s *sinkConfig) check(mask bool) error {
+	network := s.Type == "kafka" || s.Type == "thrift"
+	switch {
+	case s.Type == "file" && s.Path == "":
+		return errors.New("sinks.path: missing, a file sink needs one")
+	case s.Type == "kafka" && (len(s.Brokers) == 0 || s.Topic == ""):
+		return errors.New("sinks.brokers, sinks.topic: a kafka sink needs both")
+	case s.Type == "thrift" && len(s.Collectors) == 0:
+		return errors.New("sinks.collectors: missing, a thrift sink needs one or several host:port")
+	case network && !mask && !s.AllowUnmasked:
+		return fmt.Errorf("mask: off is refused for a %s sink; if values may leave this machine, say allow_unmasked: true in it", s.Type)
+	}
+	return firstError(
+		oneOf("sinks.type", s.Type, "stdout", "file", "kafka", "thrift"),
+		oneOf("sinks.encoding", s.Encoding, "", "json", "thrift"),
+		inRange("sinks.max_mib", s.MaxMiB, 0, 1<<20),
+		inRange("sinks.files", s.Files, 0, 10_000),
+	)
+}
+
+// local reports that the sink writes lines on this machine.
+func (s *sinkConfig) local() bool { return s.Type == "stdout" || s.Type == "file" }
+
+// cluster is how to reach the sink's Kafka.
+func (s *sinkConfig) cluster() (sender.KafkaCluster, error) {
+	sasl, err := s.SASL.sender()
+	return sender.KafkaCluster{Brokers: s.Brokers, ClientID: "sqlwitness", TLS: s.TLS.sender(), SASL: sasl}, err
+}
+
+// openOutputs opens all configured sinks.
+func (c *config) openOutputs(stdout *os.File, log *slog.Logger) ([]sender.Output, error) {
+	var outputs []sender.Output
+	for i := range c.Sinks {
+		o, err := c.openOutput(&c.Sinks[i], stdout)
+		if err != nil {
+			return nil, errors.Join(err, closeOutputs(outputs))
+		}
+		o.Notify = func(name string, err error) {
+			if err != nil {
+				log.Warn("sink is down, events wait", "sink", name, "err", err)
+			} else {
+				log.Info("sink is up again", "sink", name)
+			}
+		}
+		if o.Sink != nil {
+			o.Notify = nil // its error ends it, and is told then
+		}
+		outputs = append(outputs, o)
+	}
+	return outputs, nil
+}
+
+// closeOutputs closes what was opened before one could not be.
+func closeOutputs(outputs []sender.Output) error {
+	var errs []error
+	for _, o := range outputs {
+		if o.Sink != nil {
+			errs = append(errs, o.Sink.Close())
+		}
+		if o.Spool != nil {
+			errs = append(errs, o.Spool.Close())
+		}
+	}
+	return errors.Join(errs...)
+}
+
+func (c *config) openOutput(s *sinkConfig, stdout *os.File) (o sender.Output, err error) {
+	o.Name = s.Name
+	if o.Name == "" {
+		o.Name = s.Type
+	}
+	switch s.Type {
+	case "stdout":
+		o.Sink = sender.NewWriterSink(stdout)
+		return o, nil
+	case "file":
+		o.Sink, err = sender.NewFileSink(sender.FileSinkConfig{Path: s.Path, MaxBytes: int64(s.MaxMiB) << 20, MaxFiles: s.Files})
+		return o, err
+	case "kafka":
+		o.Records, err = s.openKafka()
+	case "thrift":
+		o.Records, err = sender.NewThriftSink(sender.ThriftConfig{Collectors: s.Collectors, TLS: s.TLS.sender(), Timeout: s.Timeout})
+	}
+	if err != nil || c.Spool.Dir == "" {
+		return o, err
+	}
+	minFree := c.Spool.MinFree
+	if minFree == 0 {
+		minFree = -1 // none
+	}
+	o.Spool, err = sender.OpenSpool(sender.SpoolConfig{Dir: filepath.Join(c.Spool.Dir, o.Name), MaxBytes: c.Spool.MaxBytes,
+		MaxAge: c.Spool.MaxAge, MinFree: minFree, Sync: c.Spool.Sync})
+	return o, err
+}
+
+func (s *sinkConfig) openKafka() (sender.RecordSink, error) {
+	cluster, err := s.cluster()
+	if err != nil {
+		return nil, err
+	}
+	k := sender.KafkaConfig{KafkaCluster: cluster, Topic: s.Topic, Timeout: s.Timeout}
+	if s.Encoding == "thrift" {
+		k.Encoding = sender.EncodingThrift
+	}
+	return sender.NewKafkaSink(k)
+}
