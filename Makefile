@@ -6,13 +6,22 @@ STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
 FUZZTIME    ?= 10m
 TESTTIMEOUT ?= 5m
 
-.PHONY: help build test lint demo fuzz bench clean record-captures
+.PHONY: help build generate test lint demo fuzz bench clean record-captures
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 18
 
 build: ## one static binary, bin/sqlwitness
 	CGO_ENABLED=0 $(GO) build -trimpath -o $(BIN) ./cmd/sqlwitness
+
+# The generated code is committed; another compiler than Debian's 0.17 formats it
+# otherwise, that is all.
+generate: ## sender/gen-go from sender/audit.thrift; needs thrift-compiler
+	rm -rf sender/gen-go
+	mkdir sender/gen-go
+	cd sender && thrift -r --gen go:package_prefix=sqlwitness/sender/gen-go/ -out gen-go audit.thrift
+	rm -rf sender/gen-go/audit/collector-remote
+	gofmt -w sender/gen-go
 
 # The rooms run under the race detector; bench runs the release's binary against
 # a real server, whose clock the detector would only disturb. As root, tests

@@ -1,0 +1,284 @@
+//go:build linux
+
+package kafka_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"math/rand/v2"
+	"net"
+	"net/netip"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/segmentio/kafka-go"
+
+	broker "sqlwitness/bench/kafka"
+	"sqlwitness/sender"
+	"sqlwitness/stream"
+)
+
+// outage is how long a broker or collector stays dead in the tests.
+var outage = flag.Duration("outage", 5*time.Second, "how long the other side is dead")
+
+// shared is the broker of this package's tests, nil where none can be had.
+var shared *broker.Broker
+
+func TestMain(m *testing.M) {
+	flag.Parse()
+	if addr, path, ok := strings.Cut(os.Getenv(collectorEnv), ","); ok {
+		serveCollector(addr, path)
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
+	var err error
+	shared, err = broker.Start(ctx, 4, false)
+	cancel()
+	if err != nil && !errors.Is(err, broker.ErrOutOfReach) {
+		fmt.Println(err)
+		os.Exit(1)
+	}
+	if err != nil {
+		fmt.Println("kafka: the tests with a real broker are skipped:", err)
+	}
+	code := m.Run()
+	if shared != nil {
+		shared.Stop()
+	}
+	os.Exit(code)
+}
+
+// topic makes a topic of 4 partitions.
+func topic(t testing.TB, name string) string {
+	t.Helper()
+	if shared == nil {
+		t.Skip("the Kafka broker is out of reach")
+	}
+	client := &kafka.Client{Addr: kafka.TCP(shared.Addr), Timeout: 10 * time.Second}
+	resp, err := client.CreateTopics(t.Context(), &kafka.CreateTopicsRequest{Topics: []kafka.TopicConfig{{Topic: name, NumPartitions: 4, ReplicationFactor: 1}}})
+	if err == nil {
+		err = resp.Errors[name]
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return name
+}
+
+func kafkaSink(t *testing.T, topic string, encoding sender.Encoding) *sender.KafkaSink {
+	t.Helper()
+	sink, err := sender.NewKafkaSink(sender.KafkaConfig{KafkaCluster: sender.KafkaCluster{Brokers: []string{shared.Addr}}, Topic: topic, Encoding: encoding, Timeout: 5 * time.Second})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return sink
+}
+
+// command is an event like that of a point select.
+func command() *stream.Event {
+	s := &stream.Session{ID: 7, Server: netip.MustParseAddrPort("10.0.0.1:3306"), Client: netip.MustParseAddrPort("10.0.0.9:40512"), Program: "shop"}
+	sql := "SELECT c FROM sbtest1 WHERE id=5021"
+	return &stream.Event{Kind: stream.KindCommand, Session: s, User: "app", UserSource: stream.UserLogin, DB: "shop", DBKnown: true, Command: stream.ComQuery,
+		SQL: []byte(sql), SQLBytes: len(sql), Status: stream.StatusOK, Results: 1, Rows: 1, DurationNs: 95000, Known: stream.KnownRows | stream.KnownDuration}
+}
+
+// send puts events into the lanes of s at a steady rate for a time, and returns
+// how many.
+func send(s *sender.Sender, lanes, perSecond int, d time.Duration) int {
+	const tick = 10 * time.Millisecond
+	events, sent := make([]*stream.Event, lanes), 0
+	for i := range events {
+		events[i] = command()
+	}
+	begin := time.Now()
+	for elapsed := time.Duration(0); elapsed < d; elapsed = time.Since(begin) {
+		for due := int(float64(perSecond) * min(elapsed+tick, d).Seconds()); sent < due; sent++ {
+			e := events[sent%lanes]
+			e.TimeNs = time.Now().UnixNano()
+			s.Lane(sent % lanes).Put(e)
+		}
+		for i := range lanes {
+			s.Lane(i).Flush()
+		}
+		time.Sleep(tick)
+	}
+	return sent
+}
+
+// A tally is what a topic holds of the lanes of one agent.
+type tally struct{ records, repeated, missing, disordered int }
+
+func (t tally) String() string {
+	return fmt.Sprintf("%d records, %d repeated, %d missing, %d out of order", t.records, t.repeated, t.missing, t.disordered)
+}
+
+// A judge looks at seqs in the order they arrive.
+type judge struct {
+	tally
+	last map[int]uint64
+	seen map[[2]uint64]bool
+}
+
+func newJudge() *judge { return &judge{last: map[int]uint64{}, seen: map[[2]uint64]bool{}} }
+
+func (j *judge) add(lane int, seq uint64) {
+	j.records++
+	key := [2]uint64{uint64(lane), seq}
+	switch {
+	case j.seen[key]:
+		j.repeated++
+	case seq < j.last[lane]:
+		j.disordered++
+	default:
+		j.last[lane] = seq
+	}
+	j.seen[key] = true
+}
+
+func (j *judge) verdict() tally {
+	j.missing = -len(j.seen)
+	for _, n := range j.last {
+		j.missing += int(n)
+	}
+	return j.tally
+}
+
+// read reads all of a topic and judges the seqs.
+func read(t *testing.T, topic string, decode func(value []byte) (lane int, seq uint64)) tally {
+	t.Helper()
+	j := newJudge()
+	for p := range 4 {
+		conn, err := kafka.DialLeader(t.Context(), "tcp", shared.Addr, topic, p)
+		if err != nil {
+			t.Fatal(err)
+		}
+		end, err := conn.ReadLastOffset()
+		conn.Close()
+		if err != nil {
+			t.Fatal(err)
+		}
+		r := kafka.NewReader(kafka.ReaderConfig{Brokers: []string{shared.Addr}, Topic: topic, Partition: p, MaxWait: 100 * time.Millisecond, MaxBytes: 10e6})
+		for at := int64(0); at < end; {
+			m, err := r.ReadMessage(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			at = m.Offset + 1
+			j.add(decode(m.Value))
+		}
+		r.Close()
+	}
+	return j.verdict()
+}
+
+func decodeJSON(value []byte) (lane int, seq uint64) {
+	var e struct {
+		Lane int
+		Seq  uint64
+	}
+	json.Unmarshal(value, &e)
+	return e.Lane, e.Seq
+}
+
+func openSpool(t *testing.T) *sender.Spool {
+	t.Helper()
+	spool, err := sender.OpenSpool(sender.SpoolConfig{Dir: t.TempDir(), MinFree: -1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return spool
+}
+
+// A real broker takes what the sink sends, and says what it will not take.
+func TestRealBroker(t *testing.T) {
+	name := topic(t, "plain")
+	sink := kafkaSink(t, name, sender.EncodingJSON)
+	if err := sink.Check(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	s := sender.NewTo(sender.Config{Agent: "db1", Boot: "b", Lanes: 3, Mask: true, Wait: true, MaxEventSQLBytes: 4 << 20, MaxEventBytes: 8 << 20},
+		sender.Output{Name: "kafka", Records: sink})
+	for range 2000 {
+		s.Lane(0).Put(command())
+		s.Lane(2).Put(command())
+	}
+	// Larger than message.max.bytes, though compressed: it goes as a stub.
+	huge := command()
+	var text strings.Builder
+	text.WriteString("select ")
+	for range 300_000 {
+		fmt.Fprintf(&text, "c%08x,", rand.Uint32())
+	}
+	huge.SQL = []byte(text.String() + "1")
+	s.Lane(1).Put(huge)
+	s.Lane(1).Put(command())
+	for i := range 3 {
+		s.Lane(i).Flush()
+	}
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if st := s.Stats(); st.Written != 4002 || st.Stubs != 1 {
+		t.Errorf("%+v", st)
+	}
+	if got := read(t, name, decodeJSON); got != (tally{records: 4002}) {
+		t.Error(got)
+	}
+	err := kafkaSink(t, "typo", sender.EncodingJSON).Check(t.Context())
+	if err == nil || !strings.Contains(err.Error(), `topic "typo" does not exist`) {
+		t.Errorf("wrong topic: %v", err)
+	}
+}
+
+// The broker is killed and comes back while events arrive at 10,000/s.
+func TestBrokerOutage(t *testing.T) {
+	name := topic(t, "outage")
+	s := sender.NewTo(sender.Config{Agent: "db1", Boot: "b", Lanes: 2, Mask: true}, sender.Output{Name: "kafka", Records: kafkaSink(t, name, sender.EncodingJSON), Spool: openSpool(t)})
+	restarted := make(chan error, 1)
+	go func() {
+		time.Sleep(3 * time.Second)
+		shared.Kill()
+		time.Sleep(*outage)
+		restarted <- shared.Run(context.Background())
+	}()
+	sent := send(s, 2, 10_000, 3*time.Second+*outage+6*time.Second)
+	if err := <-restarted; err != nil {
+		t.Fatal(err)
+	}
+	for deadline := time.Now().Add(40 * time.Second); s.Stats().Written < uint64(sent) && time.Now().Before(deadline); {
+		time.Sleep(20 * time.Millisecond)
+	}
+	st := s.Stats()
+	if err := s.Close(); err != nil {
+		t.Error(err)
+	}
+	got := read(t, name, decodeJSON)
+	t.Logf("sent %d, %d retries; %v", sent, st.Retries, got)
+	if st.Retries == 0 {
+		t.Error("the broker was never missed")
+	}
+	if got.records-got.repeated != sent || got.missing+got.disordered != 0 || st.Refused+st.Failed+st.SpoolDropped != 0 || st.Written != uint64(sent) {
+		t.Errorf("sent %d; %v; %+v", sent, got, st)
+	}
+}
+
+// Where nobody listens there is an error soon, not a hang.
+func TestUnreachable(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	l.Close()
+	sink, err := sender.NewKafkaSink(sender.KafkaConfig{KafkaCluster: sender.KafkaCluster{Brokers: []string{l.Addr().String()}}, Topic: "t", Timeout: 2 * time.Second})
+	if err != nil {
+		t.Fatal(err)
+	}
+	begin := time.Now()
+	if err := sink.Check(t.Context()); err == nil || !strings.Contains(err.Error(), l.Addr().String()) || time.Since(begin) > 5*time.Second {
+		t.Errorf("%v after %v", err, time.Since(begin))
+	}
+}

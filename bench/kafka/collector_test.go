@@ -1,0 +1,137 @@
+//go:build linux
+
+package kafka_test
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"syscall"
+	"testing"
+	"time"
+
+	"sqlwitness/sender"
+)
+
+const collectorEnv = "SQLWITNESS_TEST_COLLECTOR"
+
+// serveCollector is the process that TestCollectorOutage kills.
+func serveCollector(addr, path string) {
+	file, err := sender.NewFileSink(sender.FileSinkConfig{Path: path})
+	if err == nil {
+		var c *sender.Collector
+		if c, err = sender.NewCollector(sender.CollectorConfig{Listen: addr, Outputs: []sender.Output{{Name: "file", Sink: file}}}); err == nil {
+			err = c.Run(context.Background())
+		}
+	}
+	fmt.Println(err)
+	os.Exit(1)
+}
+
+func startCollector(t *testing.T, addr, path string) *exec.Cmd {
+	t.Helper()
+	cmd := exec.Command(os.Args[0], "-test.run=^$")
+	cmd.Env = append(os.Environ(), collectorEnv+"="+addr+","+path)
+	cmd.Stdout, cmd.Stderr = os.Stderr, os.Stderr
+	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	return cmd
+}
+
+// The collector is killed and comes back while events arrive at 10,000/s.
+func TestCollectorOutage(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	addr, path := l.Addr().String(), filepath.Join(t.TempDir(), "audit.jsonl")
+	l.Close()
+	sink, err := sender.NewThriftSink(sender.ThriftConfig{Collectors: []string{addr}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := startCollector(t, addr, path)
+	s := sender.NewTo(sender.Config{Agent: "db1", Boot: "b", Lanes: 2, Mask: true}, sender.Output{Name: "thrift", Records: sink, Spool: openSpool(t), Retry: time.Second})
+	restarted := make(chan *exec.Cmd, 1)
+	go func() {
+		for range 2 {
+			time.Sleep(time.Second)
+			cmd.Process.Kill()
+			cmd.Wait()
+			time.Sleep(*outage / 2)
+			cmd = startCollector(t, addr, path)
+		}
+		restarted <- cmd
+	}()
+	sent := send(s, 2, 10_000, 4*time.Second+*outage)
+	cmd = <-restarted
+	for deadline := time.Now().Add(20 * time.Second); s.Stats().Written < uint64(sent) && time.Now().Before(deadline); {
+		time.Sleep(20 * time.Millisecond)
+	}
+	st := s.Stats()
+	if err := s.Close(); err != nil {
+		t.Error(err)
+	}
+	cmd.Process.Kill()
+	cmd.Wait()
+	f, err := os.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	j := newJudge()
+	for in := bufio.NewScanner(f); in.Scan(); {
+		if lane, seq := decodeJSON(in.Bytes()); seq > 0 { // a half line is no event
+			j.add(lane, seq)
+		}
+	}
+	got := j.verdict()
+	t.Logf("sent %d, %d retries; %v", sent, st.Retries, got)
+	if st.Retries == 0 {
+		t.Error("the collector was never missed")
+	}
+	if got.records-got.repeated != sent || got.missing+got.disordered != 0 || st.Refused+st.Failed+st.SpoolDropped != 0 || st.Written != uint64(sent) {
+		t.Errorf("sent %d; %v; %+v", sent, got, st)
+	}
+}
+
+// Agent, collector and a topic of Thrift values: the way with every encoding.
+func TestThriftThroughCollectorToKafka(t *testing.T) {
+	name := topic(t, "relayed")
+	c, err := sender.NewCollector(sender.CollectorConfig{Listen: "127.0.0.1:0", Outputs: []sender.Output{{Name: "kafka", Records: kafkaSink(t, name, sender.EncodingThrift)}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- c.Run(ctx) }()
+	sink, err := sender.NewThriftSink(sender.ThriftConfig{Collectors: []string{c.Addr().String()}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := sender.NewTo(sender.Config{Agent: "db1", Boot: "b", Lanes: 3, Mask: true}, sender.Output{Name: "thrift", Records: sink, Spool: openSpool(t)})
+	sent := send(s, 3, 10_000, time.Second)
+	if err := s.Close(); err != nil {
+		t.Error(err)
+	}
+	cancel()
+	if err := <-ended; err != nil {
+		t.Error(err)
+	}
+	got := read(t, name, func(value []byte) (int, uint64) {
+		line, err := sender.DecodeThrift(value)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return decodeJSON(line)
+	})
+	if got != (tally{records: sent}) {
+		t.Errorf("sent %d; %v; %+v", sent, got, s.Stats())
+	}
+}
