@@ -6,7 +6,7 @@ STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
 FUZZTIME    ?= 10m
 TESTTIMEOUT ?= 5m
 
-.PHONY: help build generate test lint demo fuzz bench clean record-captures
+.PHONY: help build generate test test-libpcap lint demo fuzz nightly bench clean record-captures
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 18
@@ -33,6 +33,11 @@ test: ## vet and all tests; as root also the privileged ones
 	$(GO) test -timeout $(TESTTIMEOUT) -p 1 ./bench/... || failed=1; \
 	exit $$failed
 
+test-libpcap: ## the second live engine; needs libpcap-dev and a C compiler
+	@if printf '\043include <pcap.h>\n' | $${CC:-cc} -E - >/dev/null 2>&1; then \
+	  $(GO) vet -tags libpcap ./probe ./cmd/... && $(GO) test -race -timeout $(TESTTIMEOUT) -tags libpcap ./probe ./cmd/...; \
+	else echo "test-libpcap: skipped, pcap.h or a C compiler is missing (apt-get install libpcap-dev gcc)"; fi
+
 lint: ## gofmt, vet, staticcheck; the build for systems without live capture
 	@unformatted=$$(gofmt -l .); test -z "$$unformatted" || { echo "gofmt would change:"; echo "$$unformatted"; exit 1; }
 	$(GO) vet ./...
@@ -49,6 +54,10 @@ fuzz: ## every fuzz target for FUZZTIME (10m)
 	    echo "$$pkg $$target"; $(GO) test -run '^$$' -fuzz "^$$target$$" -fuzztime $(FUZZTIME) -fuzzminimizetime 20x $$pkg || exit 1; \
 	  done; \
 	done
+
+nightly: fuzz test-libpcap ## the long forms: fuzzing, a million replays, outages of a minute
+	$(GO) test -timeout 4h ./bench/faults -seeds 1000000 -large
+	$(GO) test -timeout 1h ./bench/kafka -outage 60s
 
 bench: build ## benchmarks of the rooms, then loss and CPU on this machine
 	$(GO) test -run '^$$' -bench . -benchtime 300ms ./...
