@@ -33,7 +33,7 @@ var outside = []struct {
 	{"github.com/google/gopacket", []string{"probe"}, []string{"bench"}},
 	{"database/sql", []string{"watcher", "bench"}, nil},
 	{"github.com/go-sql-driver/mysql", []string{"watcher", "bench"}, nil},
-	{"github.com/segmentio/kafka-go", []string{"sender", "analyze"}, []string{"bench"}},
+	{"github.com/segmentio/kafka-go", []string{"sender", "analyze"}, []string{"bench", "cmd"}},
 	{"github.com/apache/thrift", []string{"sender"}, []string{"bench"}},
 	{"github.com/pingcap/tidb", []string{"sender"}, nil},
 	{"github.com/expr-lang/expr", []string{"sender", "analyze"}, nil},

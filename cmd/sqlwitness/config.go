@@ -49,7 +49,7 @@ type captureConfig struct {
 	Shards      int           `yaml:"shards" doc:"capture rings, each with a goroutine of its own; 1 to 64"`
 	RingBlocks  int           `yaml:"ring_blocks" doc:"blocks of a ring; blocks x tick must be at least 2s"`
 	RingMiB     int           `yaml:"ring_mib" doc:"MiB of a ring; a block must be at least 128 KiB"`
-	Tick        time.Duration `yaml:"tick" doc:"a block is handed on when it is full or this old; 1ms to 1s"`
+	Tick        time.Duration `yaml:"tick" doc:"a block is handed on when it is full or this old; 1ms to 250ms"`
 	MaxSQLBytes int           `yaml:"max_sql_bytes" doc:"bytes kept of a statement; 256 to 16777216"`
 	GapWait     time.Duration `yaml:"gap_wait" doc:"how long to wait for a missing segment; 10ms to 1m"`
 }
@@ -262,7 +262,7 @@ func (c *captureConfig) validate() error {
 		unique("capture.ports", c.Ports),
 		c.validateRing(),
 		inRange("capture.shards", c.Shards, 1, 64),
-		inRange("capture.tick", c.Tick, time.Millisecond, time.Second),
+		inRange("capture.tick", c.Tick, time.Millisecond, 250*time.Millisecond),
 		inRange("capture.max_sql_bytes", c.MaxSQLBytes, 256, 16<<20),
 		inRange("capture.gap_wait", c.GapWait, 10*time.Millisecond, time.Minute),
 	)

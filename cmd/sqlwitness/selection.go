@@ -17,7 +17,7 @@ import (
 type selectConfig struct {
 	Sample   float64      `yaml:"sample" doc:"share that is kept of the events that no rule and no class decides on; 0 to 1"`
 	SampleBy string       `yaml:"sample_by" doc:"event or session: whole sessions are kept or not"`
-	Always   []string     `yaml:"always" doc:"classes that are kept whatever the rules say: ddl, account, error, login, first_seen; all: every one of them"`
+	Always   []string     `yaml:"always" doc:"classes that are kept whatever the rules say: ddl, account, error, login, login_failed, first_seen; all: every one of them"`
 	Rules    []ruleConfig `yaml:"rules" doc:"rules such as {name: big_read, when: 'rows > 100000', action: alert, severity: high}"`
 }
 
