@@ -311,6 +311,9 @@ func (c *config) validateSinks() error {
 		if err := s.check(bool(c.Mask)); err != nil {
 			return err
 		}
+		if c.Events.Output == "text" && !s.local() {
+			return fmt.Errorf("events.output: text is for people; a %s sink needs json", s.Type)
+		}
 		name := s.Name
 		if name == "" {
 			name = s.Type

@@ -81,6 +81,7 @@ func TestRefusals(t *testing.T) {
 	badSink := write(t, "sink.yaml", []byte("sinks: [{type: pigeon}]\n"))
 	noBroker := write(t, "kafka.yaml", []byte("sinks: [{type: kafka, topic: audit}]\n"))
 	unmasked := write(t, "unmasked.yaml", []byte("mask: off\nsinks: [{type: kafka, topic: audit, brokers: ['127.0.0.1:1']}]\n"))
+	overNetwork := write(t, "network.yaml", []byte("sinks: [{type: thrift, collectors: ['127.0.0.1:1']}]\n"))
 	badRule := write(t, "rule.yaml", []byte("select: {rules: [{name: big, when: 'rowz > 5', action: alert}]}\n"))
 	for _, c := range []struct {
 		args string
@@ -113,6 +114,7 @@ func TestRefusals(t *testing.T) {
 		{"config check --ring-blocks 1000", 2, []string{"capture.ring_mib", "131072"}},
 		{"config check -c " + badSink, 2, []string{"sinks.type", "pigeon", "kafka"}},
 		{"config check -c " + noBroker, 2, []string{"sinks.brokers"}},
+		{"config check --output text -c " + overNetwork, 2, []string{"events.output", "thrift", "json"}},
 		{"config check -c " + unmasked, 2, []string{"mask", "kafka", "allow_unmasked"}},
 		{"config check -c " + badRule, 2, []string{"big", "rowz"}},
 		{"run file.pcap", 2, []string{"file.pcap", "sqlwitness read"}},

@@ -3,11 +3,9 @@ package main
 import (
 	"crypto/rand"
 	"encoding/binary"
-	"errors"
 	"fmt"
 	"log/slog"
 	"os"
-	"slices"
 	"strconv"
 	"sync"
 	"time"
@@ -77,11 +75,7 @@ func (c *config) worker(mode probe.Mode) worker.Config {
 // blocks its callers instead of refusing events.
 func (c *config) openPipeline(stdout *os.File, log *slog.Logger, lanes int, wait bool) (*pipeline, error) {
 	format := sender.FormatJSON
-	local := !slices.ContainsFunc(c.Sinks, func(s sinkConfig) bool { return !s.local() })
 	if c.Events.Output == "text" || c.Events.Output == "auto" && c.Sinks[0].Type == "stdout" && len(c.Sinks) == 1 && term.IsTerminal(int(stdout.Fd())) {
-		if !local {
-			return nil, usageError{errors.New("events.output: text is for people; kafka and thrift sinks need json")}
-		}
 		format = sender.FormatText
 	}
 	rules, err := c.Select.compile()
