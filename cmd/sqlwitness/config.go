@@ -76,6 +76,7 @@ type eventsConfig struct {
 type limitsConfig struct {
 	Connections int           `yaml:"connections" doc:"connections tracked at a time, over all shards; 16 to 10000000"`
 	IdleTimeout time.Duration `yaml:"idle_timeout" doc:"a connection silent for longer is given up; 1s to 720h"`
+	MemoryMiB   int           `yaml:"memory_mib" doc:"MiB of the whole agent, its rings included; beyond it held segments, then texts are given up, counted; 0: rings, queues and 384 for each shard"`
 	QueueMiB    int           `yaml:"queue_mib" doc:"MiB of events that wait for the sink; 1 to 4096"`
 }
 
@@ -231,6 +232,8 @@ func (c *config) validate() error {
 		inRange("limits.connections", c.Limits.Connections, 16, 10_000_000),
 		inRange("limits.idle_timeout", c.Limits.IdleTimeout, time.Second, 720*time.Hour),
 		inRange("limits.queue_mib", c.Limits.QueueMiB, 1, 4096),
+		inRange("limits.memory_mib", c.Limits.MemoryMiB, 0, 1<<20),
+		c.validateMemory(),
 		c.validateSinks(),
 		inRange("spool.max_bytes", c.Spool.MaxBytes, 1<<20, 1<<50),
 		inRange("spool.max_age", c.Spool.MaxAge, time.Minute, 8760*time.Hour),
@@ -266,6 +269,31 @@ func (c *captureConfig) validate() error {
 		inRange("capture.max_sql_bytes", c.MaxSQLBytes, 256, 16<<20),
 		inRange("capture.gap_wait", c.GapWait, 10*time.Millisecond, time.Minute),
 	)
+}
+
+// minHeapMiB is what a shard needs beside its ring and the queues, heapMiB what it has
+// if the configuration does not say.
+const (
+	minHeapMiB     = 32
+	defaultHeapMiB = 384
+)
+
+// heapMiB is what limits.memory_mib leaves a shard beside the rings and the sinks' queues.
+func (c *config) heapMiB() int {
+	if c.Limits.MemoryMiB == 0 {
+		return defaultHeapMiB
+	}
+	return (c.Limits.MemoryMiB-c.queuesMiB())/max(c.Capture.Shards, 1) - c.Capture.RingMiB
+}
+
+func (c *config) queuesMiB() int { return len(c.Sinks) * c.Limits.QueueMiB }
+
+func (c *config) validateMemory() error {
+	if heap := c.heapMiB(); heap < minHeapMiB {
+		return fmt.Errorf("limits.memory_mib: %d MiB less %d MiB of queues and a ring of %d MiB for each shard leave %d for a shard, at least %d are needed",
+			c.Limits.MemoryMiB, c.queuesMiB(), c.Capture.RingMiB, heap, minHeapMiB)
+	}
+	return nil
 }
 
 // validateRing checks the geometry of a ring: it must hold 2 s of ticks, and blocks

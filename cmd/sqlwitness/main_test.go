@@ -82,6 +82,7 @@ func TestRefusals(t *testing.T) {
 	noBroker := write(t, "kafka.yaml", []byte("sinks: [{type: kafka, topic: audit}]\n"))
 	unmasked := write(t, "unmasked.yaml", []byte("mask: off\nsinks: [{type: kafka, topic: audit, brokers: ['127.0.0.1:1']}]\n"))
 	overNetwork := write(t, "network.yaml", []byte("sinks: [{type: thrift, collectors: ['127.0.0.1:1']}]\n"))
+	tight := write(t, "tight.yaml", []byte("limits: {memory_mib: 120}\n"))
 	badRule := write(t, "rule.yaml", []byte("select: {rules: [{name: big, when: 'rowz > 5', action: alert}]}\n"))
 	for _, c := range []struct {
 		args string
@@ -115,6 +116,7 @@ func TestRefusals(t *testing.T) {
 		{"config check -c " + badSink, 2, []string{"sinks.type", "pigeon", "kafka"}},
 		{"config check -c " + noBroker, 2, []string{"sinks.brokers"}},
 		{"config check --output text -c " + overNetwork, 2, []string{"events.output", "thrift", "json"}},
+		{"config check -c " + tight, 2, []string{"limits.memory_mib", "120", "leave 24", "32"}},
 		{"config check -c " + unmasked, 2, []string{"mask", "kafka", "allow_unmasked"}},
 		{"config check -c " + badRule, 2, []string{"big", "rowz"}},
 		{"run file.pcap", 2, []string{"file.pcap", "sqlwitness read"}},

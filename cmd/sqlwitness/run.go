@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"os"
 	"os/signal"
+	"runtime/debug"
 	"strings"
 	"sync"
 	"syscall"
@@ -51,6 +52,9 @@ func runLive(args []string, stdout *os.File, stderr io.Writer, log *slog.Logger)
 		return err
 	}
 	defer engine.Close()
+	if os.Getenv("GOMEMLIMIT") == "" { // the rings are not the heap's
+		debug.SetMemoryLimit(int64(max(c.heapMiB(), minHeapMiB)*c.Capture.Shards+c.queuesMiB()) << 20)
+	}
 	p, err := c.openPipeline(stdout, log, len(engine.sources()), false)
 	if err != nil {
 		return err
