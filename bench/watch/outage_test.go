@@ -38,7 +38,7 @@ func TestOutages(t *testing.T) { // not parallel: it counts goroutines
 		t.Errorf("snapshot %d with %d sessions after the restart", s.Serial, s.Len())
 	}
 
-	syscall.Kill(again.Pid(), syscall.SIGSTOP)
+	freeze(t, again.Pid())
 	slow, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
 	began := time.Now()
 	if _, err := w.Counters(slow); err == nil || time.Since(began) > time.Second {
@@ -51,7 +51,7 @@ func TestOutages(t *testing.T) { // not parallel: it counts goroutines
 	waitCause(t, w, "")
 	next(t, w)
 
-	syscall.Kill(again.Pid(), syscall.SIGSTOP) // Close must not wait for it
+	freeze(t, again.Pid()) // Close must not wait for it
 	defer syscall.Kill(again.Pid(), syscall.SIGCONT)
 	began = time.Now()
 	w.Close()
@@ -64,6 +64,22 @@ func TestOutages(t *testing.T) { // not parallel: it counts goroutines
 	}
 	// The second server has a goroutine of its own in place of the first's.
 	eventually(t, fmt.Sprintf("the end of all but %d goroutines", before), func() bool { return runtime.NumGoroutine() <= before })
+}
+
+// freeze stops a process and waits until all its threads have stopped: the one that
+// answers may be on another processor.
+func freeze(t *testing.T, pid int) {
+	t.Helper()
+	syscall.Kill(pid, syscall.SIGSTOP)
+	eventually(t, "a stopped server", func() bool {
+		threads, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/stat", pid))
+		running := slices.ContainsFunc(threads, func(path string) bool {
+			b, _ := os.ReadFile(path)
+			_, state, _ := strings.Cut(string(b), ") ")
+			return !strings.HasPrefix(state, "T")
+		})
+		return len(threads) > 0 && !running
+	})
 }
 
 // checkNoWait: everything answers at once while the server is out of reach.

@@ -140,7 +140,7 @@ func account(t *testing.T, s *mariadb.Server, user string) watcher.Endpoint {
 
 func watch(t *testing.T, e watcher.Endpoint, j *journal) *watcher.Watcher {
 	t.Helper()
-	cfg := watcher.Config{Endpoint: e, Interval: time.Second, Timeout: time.Second}
+	cfg := watcher.Config{Endpoint: e, Interval: time.Second, Timeout: 2 * time.Second}
 	if j != nil {
 		cfg.Log = j.log
 	}
