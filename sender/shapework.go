@@ -35,7 +35,7 @@ const (
 	maxJobBytes = 4 << 20
 
 	// workBurst is enough for some ten thousand shapes after the start.
-	workShare = 0.25
+	workShare = 0.1
 	workBurst = 2 * time.Second
 )
 
