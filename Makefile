@@ -24,13 +24,14 @@ generate: ## sender/gen-go from sender/audit.thrift; needs thrift-compiler
 	gofmt -w sender/gen-go
 
 # The rooms run under the race detector; bench runs the release's binary against
-# a real server, whose clock the detector would only disturb. As root, tests
-# install the Debian packages they need.
+# a real server, whose clock the detector would only disturb; -count 1, because the
+# cache of tests does not see that program. As root, tests install the Debian
+# packages they need.
 test: ## vet and all tests; as root also the privileged ones
 	$(GO) vet ./...
 	@failed=0; set -x; \
 	$(GO) test -timeout $(TESTTIMEOUT) $(if $(shell command -v gcc),-race) $$($(GO) list ./... | grep -v /bench) || failed=1; \
-	$(GO) test -timeout $(TESTTIMEOUT) -p 1 ./bench/... || failed=1; \
+	$(GO) test -count 1 -timeout $(TESTTIMEOUT) -p 1 ./bench/... || failed=1; \
 	exit $$failed
 
 test-libpcap: ## the second live engine; needs libpcap-dev and a C compiler

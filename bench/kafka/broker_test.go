@@ -59,13 +59,20 @@ func topic(t testing.TB, name string) string {
 		t.Skip("the Kafka broker is out of reach")
 	}
 	client := &kafka.Client{Addr: kafka.TCP(shared.Addr), Timeout: 10 * time.Second}
-	resp, err := client.CreateTopics(t.Context(), &kafka.CreateTopicsRequest{Topics: []kafka.TopicConfig{{Topic: name, NumPartitions: 4, ReplicationFactor: 1}}})
-	if err == nil {
-		err = resp.Errors[name]
+	// A pooled connection may be of the broker that a test before has killed.
+	var err error
+	for range 5 {
+		var resp *kafka.CreateTopicsResponse
+		resp, err = client.CreateTopics(t.Context(), &kafka.CreateTopicsRequest{Topics: []kafka.TopicConfig{{Topic: name, NumPartitions: 4, ReplicationFactor: 1}}})
+		if err == nil {
+			err = resp.Errors[name]
+		}
+		if err == nil || errors.Is(err, kafka.TopicAlreadyExists) {
+			return name
+		}
+		time.Sleep(time.Second)
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	t.Fatal(err)
 	return name
 }
 
