@@ -382,4 +382,5 @@ func BenchmarkFragments(b *testing.B) {
 		in.settle()
 		in.Release()
 	}
+	b.ReportMetric(float64(b.N*len(parts))/b.Elapsed().Seconds(), "packets/s")
 }

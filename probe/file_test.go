@@ -477,15 +477,19 @@ func BenchmarkFile(b *testing.B) {
 	for i := range 10000 {
 		frames = append(frames, testFrame{after: time.Duration(i), data: ethernet(testPacket{src: client4, dst: server4, flags: ACK, seq: uint32(i), tcpOptions: 12, payload: make([]byte, 60)}.bytes())})
 	}
-	for name, data := range map[string][]byte{
-		"format=pcap": writePcap(b, linkEthernet, true, frames...), "format=pcapng": writePcapng(b, []layers.LinkType{layers.LinkTypeEthernet}, frames...),
+	for _, c := range []struct {
+		format string
+		data   []byte
+	}{
+		{"pcap", writePcap(b, linkEthernet, true, frames...)},
+		{"pcapng", writePcapng(b, []layers.LinkType{layers.LinkTypeEthernet}, frames...)},
 	} {
-		b.Run(name, func(b *testing.B) {
+		b.Run("format="+c.format, func(b *testing.B) {
 			b.ReportAllocs()
-			b.SetBytes(int64(len(data)))
+			b.SetBytes(int64(len(c.data)))
 			n := 0
 			for b.Loop() {
-				f := openBytes(b, data, watch3306)
+				f := openBytes(b, c.data, watch3306)
 				for {
 					batch, err := f.Next()
 					if err != nil {

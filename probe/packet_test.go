@@ -164,7 +164,7 @@ func BenchmarkDecode(b *testing.B) {
 		{"ip=4", testPacket{src: client4, dst: server4, tcpOptions: 12, payload: make([]byte, 60)}.bytes()},
 		{"ip=6", testPacket{src: client6, dst: server6, tcpOptions: 12, payload: make([]byte, 60)}.bytes()},
 	} {
-		b.Run(bb.name, func(b *testing.B) {
+		b.Run(bb.name+"/step=decode", func(b *testing.B) {
 			b.ReportAllocs()
 			var seg Segment
 			for b.Loop() {
@@ -172,8 +172,9 @@ func BenchmarkDecode(b *testing.B) {
 					b.Fatal("not accepted")
 				}
 			}
+			b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "packets/s")
 		})
-		b.Run(bb.name+"/filter", func(b *testing.B) {
+		b.Run(bb.name+"/step=filter", func(b *testing.B) {
 			b.ReportAllocs()
 			var tr transport
 			for b.Loop() {
@@ -181,6 +182,7 @@ func BenchmarkDecode(b *testing.B) {
 					b.Fatal("not accepted")
 				}
 			}
+			b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "packets/s")
 		})
 	}
 }

@@ -54,6 +54,7 @@ func BenchmarkMask(b *testing.B) {
 			for b.Loop() {
 				dst = m.Mask(dst[:0], sql, c.mode, Options{})
 			}
+			b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "statements/s")
 		})
 	}
 }
@@ -71,12 +72,16 @@ func BenchmarkJSON(b *testing.B) {
 		dst = l.appendBounded(dst[:0], e)
 	}
 	b.ReportMetric(float64(len(dst)), "B/event")
+	b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "events/s")
 }
 
 func BenchmarkPut(b *testing.B) {
-	for _, f := range []Format{FormatJSON, FormatText} {
-		b.Run(fmt.Sprintf("format=%d", f), func(b *testing.B) {
-			s := New(Config{Agent: "db1", Boot: "t0", Mask: true, Format: f, Wait: true}, discard{})
+	for _, f := range []struct {
+		name   string
+		format Format
+	}{{"json", FormatJSON}, {"text", FormatText}} {
+		b.Run("format="+f.name, func(b *testing.B) {
+			s := New(Config{Agent: "db1", Boot: "t0", Mask: true, Format: f.format, Wait: true}, discard{})
 			defer s.Close()
 			l := s.Lane(0)
 			e := benchEvent(strings.TrimSuffix(point60, " /*"))
@@ -91,11 +96,11 @@ func BenchmarkPut(b *testing.B) {
 
 // BenchmarkShape reads a statement, masks it and finds its shape, which is known.
 func BenchmarkShape(b *testing.B) {
-	for name, sql := range map[string]string{"point": strings.TrimSuffix(point60, " /*"), "select": select200} {
-		b.Run(fmt.Sprintf("text=%s/bytes=%d", name, len(sql)), func(b *testing.B) {
+	for _, c := range []struct{ name, sql string }{{"point", strings.TrimSuffix(point60, " /*")}, {"select", select200}} {
+		b.Run(fmt.Sprintf("text=%s/bytes=%d", c.name, len(c.sql)), func(b *testing.B) {
 			s := New(Config{Mask: true, Wait: true}, discard{})
 			defer s.Close()
-			l, e := s.Lane(0), benchEvent(sql)
+			l, e := s.Lane(0), benchEvent(c.sql)
 			l.examine(e)
 			b.ReportAllocs()
 			for b.Loop() {
@@ -104,6 +109,7 @@ func BenchmarkShape(b *testing.B) {
 				l.mask(e)
 				l.facts.sql = l.facts.sql[:0]
 			}
+			b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "statements/s")
 		})
 	}
 }

@@ -461,6 +461,7 @@ func BenchmarkSelect(b *testing.B) {
 			for b.Loop() {
 				l.Put(e)
 			}
+			b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "events/s")
 		})
 	}
 }

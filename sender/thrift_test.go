@@ -461,6 +461,7 @@ func BenchmarkThriftEvent(b *testing.B) {
 		dst = appendThriftEvent(dst[:0], line)
 	}
 	b.ReportMetric(float64(len(dst)), "B/event")
+	b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "events/s")
 }
 
 func BenchmarkThriftDecode(b *testing.B) {
@@ -471,6 +472,7 @@ func BenchmarkThriftDecode(b *testing.B) {
 			b.Fatal(err)
 		}
 	}
+	b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "events/s")
 }
 
 func benchLine() []byte {

@@ -30,12 +30,12 @@ func BenchmarkDeliver(b *testing.B) {
 	if shared == nil {
 		b.Skip("the Kafka broker is out of reach")
 	}
-	for _, to := range []string{"nowhere", "kafka json", "kafka thrift"} {
+	for _, to := range []string{"nowhere", "kafka-json", "kafka-thrift"} {
 		b.Run(fmt.Sprintf("to=%s", to), func(b *testing.B) {
 			out := sender.Output{Name: to, Sink: nowhere{}}
 			if to != "nowhere" {
 				encoding := sender.EncodingJSON
-				if to == "kafka thrift" {
+				if to == "kafka-thrift" {
 					encoding = sender.EncodingThrift
 				}
 				sink, err := sender.NewKafkaSink(sender.KafkaConfig{KafkaCluster: sender.KafkaCluster{Brokers: []string{shared.Addr}}, Topic: topic(b, fmt.Sprint("cost", time.Now().UnixNano())), Encoding: encoding})
