@@ -6,7 +6,7 @@ STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
 FUZZTIME    ?= 10m
 TESTTIMEOUT ?= 5m
 
-.PHONY: help build generate test test-libpcap lint demo fuzz nightly bench clean record-captures
+.PHONY: help build generate test test-libpcap lint demo fuzz nightly bench bench-compare clean record-captures
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 18
@@ -63,6 +63,9 @@ nightly: fuzz test-libpcap ## the long forms: fuzzing, a million replays, outage
 bench: build ## benchmarks of the rooms, then loss and CPU on this machine
 	$(GO) test -run '^$$' -bench . -benchtime 300ms ./...
 	$(GO) run ./bench/cmd/losscheck -binary $(BIN)
+
+bench-compare: ## microbenchmarks of BASE=rev against the work tree, by benchstat
+	$(GO) run ./bench/cmd/compare -base "$(BASE)"
 
 clean: ## remove what the above made
 	rm -rf bin
