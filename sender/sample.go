@@ -36,12 +36,16 @@ func newSampler(probability float64, by string) (sampler, error) {
 func (s *sampler) always() bool { return s.threshold == math.MaxUint64 }
 
 // takes tells whether e is kept. A session is told by its addresses and number, an
-// event by its number in the session too.
+// event by its number in the session too. The address is the TCP peer's: a proxy's
+// connection may serve many clients.
 func (s *sampler) takes(e *stream.Event) bool {
 	if s.always() {
 		return true
 	}
 	client, server := e.Session.Client, e.Session.Server
+	if e.Session.Proxy.IsValid() {
+		client = e.Session.Proxy
+	}
 	h := scramble(e.Session.ID<<32 ^ uint64(client.Port())<<16 ^ uint64(server.Port()))
 	if a := client.Addr().As16(); client.IsValid() {
 		h = scramble(h ^ uint64(a[12])<<24 ^ uint64(a[13])<<16 ^ uint64(a[14])<<8 ^ uint64(a[15]))

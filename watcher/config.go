@@ -55,6 +55,16 @@ type Config struct {
 type ProxyConfig struct {
 	Endpoint
 	Interval time.Duration // between polls, 100 ms to 1 min; 0 = DefaultProxyInterval
+	// Sticky: the proxy lends a connection to one client, until that client leaves,
+	// and to nobody else between two polls. Otherwise it must say how often it lent
+	// it: mysql-show_processlist_extended=1.
+	Sticky bool
+}
+
+// Check says which key is bad. It does not ask the server.
+func (c Config) Check() error {
+	_, err := c.withDefaults()
+	return err
 }
 
 // withDefaults is the config with its defaults filled in, or says which key is

@@ -3,72 +3,40 @@ package watcher
 import (
 	"context"
 	"database/sql"
+	"encoding/json"
 	"net/netip"
-	"sync/atomic"
+	"strconv"
+	"strings"
 	"time"
 )
-
-// A Front is a client of a proxy, whose commands a backend connection carried.
-type Front struct {
-	Client  netip.AddrPort
-	User    string
-	Session uint64 // the proxy's id of the client's session
-	// [SinceNs, UntilNs] begins at the end of the first poll and ends at the
-	// start of the last poll in a row that saw this session hold the backend
-	// connection. It is empty (Since > Until) after a single poll.
-	SinceNs, UntilNs int64
-
-	serverHost netip.Addr // as the proxy dialled it; invalid if by name
-}
-
-// A backend names a connection from a proxy to a server.
-type backend struct {
-	local netip.AddrPort // the proxy's end: the server's client
-	port  uint16         // the server's
-}
 
 // A proxy asks one ProxySQL.
 type proxy struct {
 	client   *client
 	status   *status
 	interval time.Duration
-	fronts   atomic.Pointer[map[backend]Front]
+	readings proxyReadings
+	publish  func(proxyReadings)
 	failures int
 }
 
-func newProxy(p ProxyConfig, cfg Config) (*proxy, error) {
+func newProxy(p ProxyConfig, cfg Config, publish func(proxyReadings)) (*proxy, error) {
 	c, err := newClient(p.Endpoint, cfg.Timeout)
 	if err != nil {
 		return nil, err
 	}
-	return &proxy{client: c, interval: p.Interval, status: newStatus(p.String(), cfg.Log)}, nil
+	return &proxy{client: c, interval: p.Interval, status: newStatus(p.String(), true, cfg.Log), publish: publish,
+		readings: proxyReadings{sticky: p.Sticky}}, nil
 }
 
-// Front is the client behind a connection from a proxy, if the same session of
-// the proxy held that connection in the polls before and after the time atNs,
-// and in all polls between them. What happened between two polls is not seen: a
-// proxy that lends the connection to others within Interval and gives it back
-// is not noticed. A poll after atNs is needed: ask again later for a recent
-// time. Front does not wait.
-func (w *Watcher) Front(client, server netip.AddrPort, atNs int64) (Front, bool) {
-	for _, p := range w.proxies {
-		fronts := p.fronts.Load()
-		if fronts == nil {
-			continue
-		}
-		f, ok := (*fronts)[backend{client, server.Port()}]
-		if ok && f.SinceNs <= atNs && atNs <= f.UntilNs && (!f.serverHost.IsValid() || f.serverHost == server.Addr()) {
-			return f, true
-		}
-	}
-	return Front{}, false
-}
-
-// poll reads the proxy's sessions. It is a step of repeat.
+// poll reads the proxy's sessions. It is a step of repeat. What a proxy told before
+// it could not be asked is forgotten: it may have been started anew.
 func (p *proxy) poll(ctx context.Context) func() time.Time {
 	began := time.Now()
-	var now map[backend]Front
+	var now reading
+	in := false
 	err := p.client.ask(ctx, func(ctx context.Context) (err error) {
+		in = true
 		now, err = p.read(ctx)
 		return err
 	})
@@ -76,72 +44,126 @@ func (p *proxy) poll(ctx context.Context) func() time.Time {
 	case ctx.Err() != nil:
 		return at(began)
 	case err != nil:
-		p.fronts.Store(nil)
-		p.status.set(classify(err), err.Error())
+		p.readings.readings = nil
+		p.publish(p.readings)
+		p.status.set(causeOfProxy(err, in), err.Error())
 		p.failures++
 		return at(time.Now().Add(backoff(p.failures)))
 	}
 	p.failures = 0
-	p.keep(now, began.UnixNano())
-	p.status.set("", "")
+	p.readings = p.readings.with(now)
+	p.publish(p.readings)
+	p.judge(now)
 	return at(began.Add(p.interval))
 }
 
-// keep prolongs the fronts that the last poll had as well. A front that is gone
-// or has changed is not known any more: nobody saw when.
-func (p *proxy) keep(now map[backend]Front, beganNs int64) {
-	endedNs := time.Now().UnixNano()
-	var last map[backend]Front
-	if l := p.fronts.Load(); l != nil {
-		last = *l
+// causeOfProxy classifies an error. ProxySQL gives every question that it refuses
+// the error number of a refused login, 1045.
+// (send_MySQL_ERR, lib/ProxySQL_Admin.cpp)
+func causeOfProxy(err error, loggedIn bool) Cause {
+	if loggedIn && answered(err) {
+		return CauseQuery
 	}
-	for b, f := range now {
-		f.SinceNs, f.UntilNs = endedNs, beganNs
-		if was, ok := last[b]; ok && was.Session == f.Session && was.Client == f.Client && was.serverHost == f.serverHost {
-			f.SinceNs = was.SinceNs
-		}
-		now[b] = f
-	}
-	p.fronts.Store(&now)
+	return classify(err)
 }
 
-// read asks for the sessions that hold a backend connection now.
+// judge sets the state: who was told nothing of lending can tell no client. A
+// reading in which nobody holds a connection shows nothing.
+func (p *proxy) judge(r reading) {
+	told := p.readings.sticky
+	for _, h := range r.held {
+		told = told || h.lent != ""
+	}
+	switch {
+	case told, len(r.held) == 0 && p.status.state.Load().Cause != CauseNotExtended:
+		p.status.set("", "")
+	default:
+		p.status.set(CauseNotExtended, "it does not tell when it lends a connection to another client, so no client can be named;"+
+			" on its admin interface SET mysql-show_processlist_extended=1; LOAD MYSQL VARIABLES TO RUNTIME, or, if it never does, sticky: true")
+	}
+}
+
+// The columns that are read of stats_mysql_processlist. Old versions have their
+// ports as numbers, later ones as text.
 // https://proxysql.com/documentation/stats-statistics/#stats_mysql_processlist
-func (p *proxy) read(ctx context.Context) (map[backend]Front, error) {
-	fronts := map[backend]Front{}
+const (
+	fromProxy         = "SELECT SessionID, user, cli_host, cli_port, srv_host, srv_port, l_srv_host, l_srv_port FROM stats_mysql_processlist WHERE l_srv_port > 0"
+	fromProxyExtended = "SELECT SessionID, user, cli_host, cli_port, srv_host, srv_port, l_srv_host, l_srv_port, extended_info FROM stats_mysql_processlist WHERE l_srv_port > 0"
+)
+
+// read asks for the sessions that hold a backend connection now.
+func (p *proxy) read(ctx context.Context) (reading, error) {
+	r := reading{beganNs: time.Now().UnixNano(), held: map[backend]hold{}}
+	question := fromProxyExtended
+	if p.readings.sticky {
+		question = fromProxy
+	}
 	twice := map[backend]bool{}
-	const question = "SELECT SessionID, user, cli_host, cli_port, srv_host, srv_port, l_srv_host, l_srv_port" +
-		" FROM stats_mysql_processlist WHERE l_srv_port > 0"
-	err := p.client.query(ctx, question, func(r *sql.Rows) error {
-		var session, cliPort, srvPort, localPort sql.NullInt64
-		var user, cliHost, srvHost, localHost sql.NullString
-		if err := r.Scan(&session, &user, &cliHost, &cliPort, &srvHost, &srvPort, &localHost, &localPort); err != nil {
+	err := p.client.query(ctx, question, func(rows *sql.Rows) error {
+		var c [9]sql.NullString
+		into := []any{&c[0], &c[1], &c[2], &c[3], &c[4], &c[5], &c[6], &c[7]}
+		if !p.readings.sticky {
+			into = append(into, &c[8])
+		}
+		if err := rows.Scan(into...); err != nil {
 			return err
 		}
-		client, local := addrPort(cliHost.String, cliPort.Int64), addrPort(localHost.String, localPort.Int64)
-		if !client.IsValid() || !local.IsValid() {
+		client, server, local := addrPort(c[2].String, c[3].String), addrPort(c[4].String, c[5].String), addrPort(c[6].String, c[7].String)
+		port, err := strconv.ParseUint(c[5].String, 10, 16)
+		session, errSession := strconv.ParseUint(c[0].String, 10, 64)
+		if err != nil || errSession != nil || !client.IsValid() || !local.IsValid() {
 			return nil
 		}
-		b := backend{local, uint16(srvPort.Int64)}
-		if _, seen := fronts[b]; seen {
+		b := backend{local, uint16(port)}
+		if _, seen := r.held[b]; seen {
 			twice[b] = true // one local end can serve two servers
 		}
-		f := Front{Client: client, User: user.String, Session: uint64(session.Int64)}
-		f.serverHost = addrPort(srvHost.String, srvPort.Int64).Addr()
-		fronts[b] = f
+		r.held[b] = hold{Front: Front{Client: client, User: c[1].String, Session: session}, serverHost: server.Addr(), lent: lent(c[8].String)}
 		return nil
 	})
 	for b := range twice {
-		delete(fronts, b)
+		delete(r.held, b)
 	}
-	return fronts, err
+	r.endedNs = time.Now().UnixNano()
+	return r, err
+}
+
+// lent reads extended_info: for each backend connection that the session holds, its
+// address in the proxy and how often it was attached to a session. As long as none
+// of these changes, nobody else had one of them. It is empty where the proxy does
+// not say it (mysql-show_processlist_extended=0).
+// https://proxysql.com/documentation/proxysql-internal-session/
+func lent(info string) string {
+	var session struct {
+		Backends []struct {
+			Conn *struct {
+				Address string  `json:"address"`
+				Gets    *uint64 `json:"myconnpoll_get"`
+			} `json:"conn"`
+		} `json:"backends"`
+	}
+	if json.Unmarshal([]byte(info), &session) != nil {
+		return ""
+	}
+	var all strings.Builder
+	for _, b := range session.Backends {
+		if b.Conn == nil {
+			continue
+		}
+		if b.Conn.Gets == nil {
+			return ""
+		}
+		all.WriteString(b.Conn.Address + " " + strconv.FormatUint(*b.Conn.Gets, 10) + ";")
+	}
+	return all.String()
 }
 
 // addrPort is invalid if host is not an address or port not a port.
-func addrPort(host string, port int64) netip.AddrPort {
+func addrPort(host, port string) netip.AddrPort {
 	ip, err := netip.ParseAddr(host)
-	if err != nil || port <= 0 || port > 65535 {
+	n, errPort := strconv.ParseUint(port, 10, 16)
+	if err != nil || errPort != nil || n == 0 {
 		return netip.AddrPort{}
 	}
-	return netip.AddrPortFrom(ip.Unmap().WithZone(""), uint16(port))
+	return netip.AddrPortFrom(ip.Unmap().WithZone(""), uint16(n))
 }

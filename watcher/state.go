@@ -33,11 +33,13 @@ const (
 	CauseTLS            Cause = "tls"             // no encrypted connection could be agreed on
 	CauseProcessMissing Cause = "process_missing" // the account lacks PROCESS
 	CauseQuery          Cause = "query_failed"    // the server refuses a question
+	CauseNotExtended    Cause = "not_extended"    // the proxy does not tell when it lends a connection
 )
 
 // A State says whether a server or a proxy is watched, and why not.
 type State struct {
 	Target string // the address or socket that was configured
+	Proxy  bool   // it is a proxy
 	Up     bool   // asked and answered in full
 	Cause  Cause  // empty iff Up
 	Reason string // for people; holds no password
@@ -58,9 +60,9 @@ type status struct {
 	log   func(State)
 }
 
-func newStatus(target string, log func(State)) *status {
+func newStatus(target string, proxy bool, log func(State)) *status {
 	s := &status{log: log}
-	s.state.Store(&State{Target: target, Cause: CauseStarting, Reason: "not asked yet", Since: time.Now()})
+	s.state.Store(&State{Target: target, Proxy: proxy, Cause: CauseStarting, Reason: "not asked yet", Since: time.Now()})
 	return s
 }
 
@@ -71,7 +73,7 @@ func (s *status) set(cause Cause, reason string) {
 	if old.Cause == cause {
 		return
 	}
-	next := &State{Target: old.Target, Up: cause == "", Cause: cause, Reason: reason, Since: time.Now()}
+	next := &State{Target: old.Target, Proxy: old.Proxy, Up: cause == "", Cause: cause, Reason: reason, Since: time.Now()}
 	s.state.Store(next)
 	if s.log != nil {
 		s.log(*next)

@@ -17,6 +17,8 @@ type Watcher struct {
 	wants    *wants
 	snapshot atomic.Pointer[Snapshot]
 	proxies  []*proxy
+	telling  sync.Mutex // held by the proxy that publishes fronts
+	fronts   atomic.Pointer[Fronts]
 	ctx      context.Context // over when the watcher is closed
 	cancel   context.CancelFunc
 	running  sync.WaitGroup
@@ -38,13 +40,13 @@ func Start(ctx context.Context, cfg Config) (*Watcher, error) {
 	if err != nil {
 		return nil, err
 	}
-	w := &Watcher{cfg: cfg, wants: newWants(), status: newStatus(cfg.String(), cfg.Log)}
+	w := &Watcher{cfg: cfg, wants: newWants(), status: newStatus(cfg.String(), false, cfg.Log)}
 	if w.server, err = newClient(cfg.Endpoint, cfg.Timeout); err != nil {
 		return nil, err
 	}
 	w.server.hello = w.hello
-	for _, p := range cfg.Proxies {
-		one, err := newProxy(p, cfg)
+	for i, p := range cfg.Proxies {
+		one, err := newProxy(p, cfg, func(r proxyReadings) { w.tell(i, r) })
 		if err != nil {
 			return nil, err
 		}

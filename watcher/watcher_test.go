@@ -85,7 +85,7 @@ func TestStates(t *testing.T) {
 			t.Error("the config holds the password")
 		}
 		w := watchFake(t, f, cfg)
-		if s := *newStatus("x", nil).state.Load(); s.Up || s.Cause != CauseStarting || w.State().Target != "192.0.2.1:3306" {
+		if s := *newStatus("x", false, nil).state.Load(); s.Up || s.Cause != CauseStarting || w.State().Target != "192.0.2.1:3306" {
 			t.Errorf("at the start: %+v, %+v", s, w.State())
 		}
 		time.Sleep(100 * time.Second)

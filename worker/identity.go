@@ -34,8 +34,12 @@ type identities struct {
 // emit is where a connection's events go first.
 func (s *Shard) emit(e *stream.Event) {
 	at := s.draining
-	if s.ids.watcher == nil || at == nil || at.search == nil && !sought(e) {
+	if at == nil {
 		s.sink.Put(e)
+		return
+	}
+	if s.ids.watcher == nil || at.search == nil && !sought(e) {
+		s.pass(at, e)
 		return
 	}
 	if at.search == nil {
@@ -45,7 +49,7 @@ func (s *Shard) emit(e *stream.Event) {
 		if e.UserSource == stream.UserUnknown {
 			e.Flags |= f.gaveUp
 		}
-		s.sink.Put(e)
+		s.pass(at, e)
 		return
 	}
 	s.hold(at, e)
@@ -225,7 +229,7 @@ func (s *Shard) release(e *entry) {
 		} else if !e.conn.Complete(&c.Event) && !known {
 			c.Flags |= cmp.Or(f.gaveUp, stream.FlagUserUnknown)
 		}
-		s.sink.Put(&c.Event)
+		s.pass(e, &c.Event)
 		c.Free()
 		f.pending[i] = nil
 	}

@@ -42,6 +42,10 @@ type Config struct {
 	IdentityBytes int
 	Sockets       bool // report the sessions of the unix socket that the watcher lists
 
+	// Proxies tell the clients behind the connections of a proxy; nil: there is none.
+	// Events wait for them as they do for users, within the same bounds.
+	Proxies Proxies
+
 	Linger time.Duration // how long a closed connection's ports are remembered, for its late repeats; 2 s
 }
 
@@ -78,6 +82,7 @@ type Shard struct {
 	nowNs    int64  // the capture clock
 	draining *entry // whose events are being emitted
 	ids      identities
+	proxied  proxied
 	sockets  sockets
 
 	handshakes   handshakes
@@ -101,6 +106,7 @@ func NewShard(config Config, source Source, sink Sink) *Shard {
 	s.env = stream.NewEnv(config.Stream, s.emit)
 	s.ids.watcher = config.Watcher
 	s.ids.anonymous = make(map[*entry]struct{})
+	s.proxied.source = config.Proxies
 	s.sockets.report = config.Sockets
 	s.table.entries = make(map[probe.Flow]*entry)
 	return s
@@ -138,6 +144,9 @@ func (s *Shard) take(b *probe.Batch) {
 	}
 	s.queue = s.queue[:len(b.Segments)]
 	s.nowNs = b.NowNs
+	if s.proxied.source != nil {
+		s.proxied.fronts = s.proxied.source.Fronts()
+	}
 	for i := range b.Segments {
 		s.enqueue(b, int32(i))
 	}
@@ -149,6 +158,7 @@ func (s *Shard) take(b *probe.Batch) {
 	}
 	s.touched = s.touched[:0]
 	s.identify()
+	s.resolveProxied()
 	if s.env.Stats.KeptBytes > uint64(s.config.KeptBytes) {
 		s.relieve()
 	}
@@ -317,6 +327,9 @@ func (s *Shard) sweep(nowNs int64) {
 func (s *Shard) closeAll() {
 	for e := s.table.oldest(); e != nil; e = s.table.oldest() {
 		s.close(e, stream.EndCapture, e.conn.LastNs())
+	}
+	for len(s.proxied.queue) > 0 {
+		s.releaseProxied()
 	}
 	s.sockets.closeAll(s)
 }

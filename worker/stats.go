@@ -25,6 +25,9 @@ type Stats struct {
 	Anonymous  uint64 // gauge: connections whose user is not known
 	Sockets    uint64 // sessions of the unix socket that were reported
 
+	ProxiedCommands uint64 // events of commands on connections of a proxy
+	ProxiedKnown    uint64 // of them, those whose client the proxy told
+
 	Stream stream.Stats
 }
 
@@ -45,5 +48,7 @@ func (s *Stats) Add(o *Stats) {
 	s.GaveUp += o.GaveUp
 	s.Anonymous += o.Anonymous
 	s.Sockets += o.Sockets
+	s.ProxiedCommands += o.ProxiedCommands
+	s.ProxiedKnown += o.ProxiedKnown
 	s.Stream.Add(&o.Stream)
 }

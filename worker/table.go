@@ -19,6 +19,8 @@ type entry struct {
 	missing     uint8   // snapshots since that had it not
 	missingNs   int64   // when the first of these began
 	resetNs     int64   // the RST that is listed in Shard.resets
+	proxied     int     // events that wait for the proxy
+	behindProxy bool    // a proxy had the connection
 	search      *search // for the connection's user; nil: it is known, or nobody would know
 }
 
@@ -150,7 +152,7 @@ func (s *Shard) open(e *entry, seg *probe.Segment) bool {
 	if s.table.open >= s.config.Connections {
 		s.evict(seg.TimeNs)
 	}
-	e.search, e.listed, e.missing, e.resetNs = nil, false, 0, 0
+	e.search, e.listed, e.missing, e.resetNs, e.behindProxy = nil, false, 0, 0, false
 	e.conn = stream.NewConn(s.env, e.flow)
 	s.handshakes.tell(e.flow, e.conn)
 	s.table.link(e)

@@ -64,7 +64,8 @@ type watchConfig struct {
 	TLSCA        string        `yaml:"tls_ca" doc:"PEM file of the authorities that verify trusts"`
 	Interval     time.Duration `yaml:"interval" doc:"between readings of the process list; 1s to 10m"`
 	Timeout      time.Duration `yaml:"timeout" doc:"of a question to the server; 100ms to 1m"`
-	IdentityWait time.Duration `yaml:"identity_wait" doc:"how long events wait for their user; 10ms to 1m"`
+	IdentityWait time.Duration `yaml:"identity_wait" doc:"how long events wait for their user, or their proxy's client; 10ms to 1m"`
+	Proxies      []proxyConfig `yaml:"proxies" doc:"admin interfaces of the ProxySQLs before the server, asked which client a connection serves, up to 16: {address: HOST:6032, user: NAME, password_file: FILE or password_env: NAME, tls, tls_ca, interval: 1s (100ms to half of identity_wait), sticky: false (true: it never lends a connection to a second client; else it needs mysql-show_processlist_extended=1)}"`
 }
 
 type eventsConfig struct {
@@ -226,6 +227,7 @@ func (c *config) validate() error {
 	return usageOr(firstError(
 		c.Capture.validate(),
 		inRange("watch.identity_wait", c.Watch.IdentityWait, 10*time.Millisecond, time.Minute),
+		c.Watch.validateProxies(),
 		inRange("events.max_event_sql_bytes", c.Events.MaxSQLBytes, 64, 16<<20),
 		inRange("events.max_event_bytes", c.Events.MaxBytes, 4096, 32<<20),
 		oneOf("events.output", c.Events.Output, "auto", "json", "text"),

@@ -26,6 +26,9 @@ func (p *pipeline) printLedger(w io.Writer, in probe.Stats) {
 	if ws.Identified+ws.GaveUp+ws.Sockets > 0 {
 		line("  users", "%d connections named by the process list, %d times events went on without a user; %d socket sessions", ws.Identified, ws.GaveUp, ws.Sockets)
 	}
+	if ws.ProxiedCommands > 0 {
+		line("  proxies", "%d commands of proxies, %d with their client", ws.ProxiedCommands, ws.ProxiedKnown)
+	}
 	line("  commands", "%d = %d events", st.Commands, st.CommandEvents)
 	for i, name := range p.outputs {
 		ss := p.sender.OutputStats(i)

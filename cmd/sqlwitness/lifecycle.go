@@ -147,7 +147,7 @@ func (l *live) report(ctx context.Context, a *accounts) {
 func (l *live) sendReport(ctx context.Context, a *accounts, now time.Time) {
 	r := l.makeReport(now)
 	if a != nil {
-		r.Server = l.compareServer(ctx, a)
+		r.Server, r.Proxies = l.compareServer(ctx, a), proxyStates(a.watcher)
 	}
 	n, err := r.notice(now)
 	if err != nil {

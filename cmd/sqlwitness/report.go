@@ -54,6 +54,9 @@ type report struct {
 	StatementsEvicted uint64            `json:"statements_evicted"`
 	Identified        uint64            `json:"users_identified"`
 	Anonymous         uint64            `json:"users_unknown"`
+	ProxiedCommands   uint64            `json:"proxied_commands,omitempty"`
+	ProxiedKnown      uint64            `json:"proxied_known,omitempty"` // of them, those whose client the proxy told
+	Proxies           map[string]string `json:"proxies,omitempty"`       // watched, or why not
 
 	Events       uint64                       `json:"events"` // = the sum of each output's classes
 	EventClasses map[string]map[string]uint64 `json:"event_classes"`
@@ -82,6 +85,7 @@ func (l *live) makeReport(now time.Time) *report {
 			"tls": st.TLSSessions, "socket": ws.Sockets, "unrecognized": st.Unrecognized},
 		Commands: st.Commands, CommandEvents: st.CommandEvents, PendingCommands: st.PendingCommands,
 		StatementsEvicted: st.StatementsEvicted, Identified: ws.Identified, Anonymous: ws.Anonymous,
+		ProxiedCommands: ws.ProxiedCommands, ProxiedKnown: ws.ProxiedKnown,
 	}
 	l.addOutputs(r)
 	r.CPUms, r.HeapBytes = resources()

@@ -27,6 +27,9 @@ func showConfig(args []string, stdout, stderr io.Writer) error {
 	if err != nil {
 		return err
 	}
+	if err := c.checkWatch(); err != nil {
+		return err
+	}
 	if args[0] == "check" {
 		fmt.Fprintln(stdout, "the configuration is valid")
 		printCosts(stdout, rules)

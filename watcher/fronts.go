@@ -1,0 +1,167 @@
+package watcher
+
+import (
+	"net/netip"
+	"time"
+)
+
+// A Front is a client of a proxy, whose commands a backend connection carried.
+type Front struct {
+	Client  netip.AddrPort
+	User    string
+	Session uint64 // the proxy's id of the client's session
+}
+
+// Fronts are the last readings of all proxies. They are never changed after they
+// were published, and any goroutine may read them. The methods of nil Fronts know
+// of nobody.
+type Fronts struct {
+	proxies []proxyReadings
+}
+
+// proxyReadings are the last readings of one proxy in a row, the oldest first. There
+// are none while it cannot be asked.
+type proxyReadings struct {
+	readings []reading
+	sticky   bool // the proxy lends a connection once only
+}
+
+// A reading is what a proxy told in [beganNs, endedNs] of the capture's clock.
+type reading struct {
+	beganNs, endedNs int64
+	held             map[backend]hold
+}
+
+// A backend names a connection from a proxy to a server.
+type backend struct {
+	local netip.AddrPort // the proxy's end: the server's client
+	port  uint16         // the server's
+}
+
+// A hold is a client's session that held a backend connection.
+type hold struct {
+	Front
+	serverHost netip.Addr // as the proxy dialled it; invalid if by name
+	// lent changes whenever the proxy lends one of the session's connections anew;
+	// empty = not told.
+	lent string
+}
+
+// keptReadings bounds the readings that are remembered of a proxy. They must reach
+// as far back as an event may be old that is asked for.
+const keptReadings = 8
+
+// A Verdict says what is known of the client behind a command.
+type Verdict uint8
+
+// The verdicts.
+const (
+	NotProxied   Verdict = iota // no reading has the connection
+	FrontUnknown                // it is a proxy's; who had it then is not certain
+	FrontPending                // the next reading may tell
+	FrontKnown
+)
+
+// Find is the client behind a command that was sent at atNs from client, the TCP
+// peer, to server: the session of the proxy that held that connection in the last
+// reading before and in the first after, if the proxy did not lend the connection
+// to others in between. It must tell that: a session that has a connection twice
+// may have lost it meanwhile. Whatever is not certain is FrontUnknown.
+func (f *Fronts) Find(client, server netip.AddrPort, atNs int64) (Front, Verdict) {
+	if f == nil {
+		return Front{}, NotProxied
+	}
+	var front Front
+	best, holders := NotProxied, 0
+	for i := range f.proxies {
+		one, v := f.proxies[i].find(backend{client, server.Port()}, server.Addr(), atNs)
+		if v >= FrontPending {
+			holders++
+			front = one
+		}
+		best = max(best, v)
+	}
+	switch {
+	case holders > 1: // two proxies tell of one connection
+		return Front{}, FrontUnknown
+	case best == FrontKnown:
+		return front, best
+	}
+	return Front{}, best
+}
+
+func (p *proxyReadings) find(b backend, server netip.Addr, atNs int64) (Front, Verdict) {
+	listed := NotProxied
+	before := -1
+	for i := range p.readings {
+		r := &p.readings[i]
+		if h, ok := r.held[b]; ok && h.reaches(server) {
+			listed = FrontUnknown
+		}
+		if r.endedNs <= atNs {
+			before = i
+		}
+	}
+	if listed == NotProxied || before < 0 {
+		return Front{}, listed
+	}
+	was, ok := p.readings[before].held[b]
+	if !ok || !was.reaches(server) || !p.sticky && was.lent == "" {
+		return Front{}, listed
+	}
+	for _, r := range p.readings[before+1:] {
+		if is, ok := r.held[b]; !ok || is != was {
+			return Front{}, listed
+		}
+		if r.beganNs >= atNs {
+			return was.Front, FrontKnown
+		}
+	}
+	return Front{}, FrontPending
+}
+
+// reaches tells that a hold does not contradict a server.
+func (h *hold) reaches(server netip.Addr) bool {
+	return !h.serverHost.IsValid() || h.serverHost == server
+}
+
+// with are the readings with one more, without the oldest if there are many.
+func (p proxyReadings) with(r reading) proxyReadings {
+	old := p.readings
+	if len(old) >= keptReadings {
+		old = old[len(old)-keptReadings+1:]
+	}
+	p.readings = append(append(make([]reading, 0, keptReadings), old...), r)
+	return p
+}
+
+// NewFronts are the Fronts of a proxy that was read at these times and told the same
+// each time: for the tests of those who read Fronts. held has the client of each
+// connection, by the connection's TCP peer.
+func NewFronts(times []time.Time, server uint16, held map[netip.AddrPort]Front) *Fronts {
+	p := proxyReadings{}
+	for _, t := range times {
+		r := reading{beganNs: t.UnixNano(), endedNs: t.UnixNano(), held: map[backend]hold{}}
+		for peer, f := range held {
+			r.held[backend{peer, server}] = hold{Front: f, lent: "1"}
+		}
+		p = p.with(r)
+	}
+	return &Fronts{proxies: []proxyReadings{p}}
+}
+
+// Fronts are the last readings of the proxies, nil before the first. It does not
+// wait.
+func (w *Watcher) Fronts() *Fronts { return w.fronts.Load() }
+
+// tell publishes the readings of proxy i, which its goroutine calls.
+func (w *Watcher) tell(i int, p proxyReadings) {
+	w.telling.Lock()
+	defer w.telling.Unlock()
+	next := &Fronts{proxies: make([]proxyReadings, len(w.proxies))}
+	if now := w.fronts.Load(); now != nil {
+		copy(next.proxies, now.proxies)
+	}
+	next.proxies[i] = p
+	w.fronts.Store(next)
+}
