@@ -37,6 +37,7 @@ var outside = []struct {
 	{"github.com/apache/thrift", []string{"sender"}, []string{"bench"}},
 	{"github.com/pingcap/tidb", []string{"sender"}, nil},
 	{"github.com/expr-lang/expr", []string{"sender", "analyze"}, nil},
+	{"github.com/HdrHistogram", []string{"bench"}, nil},
 }
 
 // forbidden imports have no place anywhere. gopacket/reassembly computes
@@ -158,6 +159,8 @@ func TestRulesRefuse(t *testing.T) {
 		{"sender", "github.com/pingcap/tidb/pkg/parser", false, false},
 		{"worker", "github.com/expr-lang/expr", false, true},
 		{"sender", "github.com/expr-lang/expr/ast", false, false},
+		{"sender", "github.com/HdrHistogram/hdrhistogram-go", true, true},
+		{"bench", "github.com/HdrHistogram/hdrhistogram-go", false, false},
 	} {
 		code, tests := []string{c.imp}, []string(nil)
 		if c.test {

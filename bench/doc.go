@@ -5,6 +5,8 @@
 //
 //	mariadb    a server of one's own           netns   where packets travel
 //	load       clients that send statements    truth   what the server did; the comparison
+//	generator  load without a database: any rate, connections, sizes
 //	agent      sqlwitness as a process         losscheck   numbered statements, counted
 //	cmd/demo   the five-minute tour            cmd/losscheck   loss and CPU on this machine
+//	cmd/generate   the ends of the generator
 package bench
