@@ -35,7 +35,10 @@
 //	text.go        the event as one line for people
 //	record.go      what a sink must know of a line without reading it: lane, seq, time, type
 //	queue.go       chunks on their way from the lanes to a sink, bounded in bytes
-//	sink.go, file.go   a writer; a file that rotates
+//	local.go       from a queue to a sink on this machine
+//	  sink.go        a writer
+//	  file.go        a file that rotates; filekeep.go compresses and removes the old ones,
+//	                 filedir.go the disk and the names
 //	outlet.go      from a queue to another machine: batches, retries, the spool
 //	  spool.go       a queue on disk; spoolsegment.go its files, spoolframe.go their
 //	                 format, spoolfs.go the disk

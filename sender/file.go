@@ -3,96 +3,201 @@ package sender
 import (
 	"bytes"
 	"fmt"
-	"os"
-	"strconv"
+	"path/filepath"
+	"time"
 )
 
 // FileSinkConfig configures a FileSink.
 type FileSinkConfig struct {
 	Path string
-	// MaxBytes bounds a file: before it would grow larger it is renamed to Path.1,
-	// Path.1 to Path.2 and so on. 0 = no rotation. A single line may be longer.
+	// MaxBytes bounds a file: before it would grow larger it is renamed. 0 = no
+	// bound. A single line may be longer.
 	MaxBytes int64
-	// MaxFiles is how many renamed files are kept; at least 1.
-	MaxFiles int
+	// Every is the time after which a file is renamed, in periods of UTC: 24h is at
+	// midnight, 1h on the hour. 0 = never. It happens with the first write of the
+	// new period; an empty file stays.
+	Every time.Duration
+
+	Gzip     bool          // compress renamed files, in the background
+	MaxFiles int           // renamed files that are kept; at least 1
+	MaxAge   time.Duration // renamed files that are older are removed; 0 = none
+
+	// Warn is told what goes wrong behind the writing (a file cannot be renamed,
+	// compressed or removed), once for each new reason. Any goroutine may call it.
+	Warn func(error)
 }
 
 // fileMode is the mode of audit files, whatever the umask.
 const fileMode = 0o640
 
-// A FileSink appends lines to a file that it rotates by size. It also notices
-// when another program has moved or removed the file, and opens a new one.
+// A FileSink appends lines to a file that it renames by size and by time:
+// audit.jsonl becomes audit.jsonl.20261130T141500.000Z, the time of the renaming, so
+// that names sort, and with Gzip that name with .gz. It also notices when another
+// program has moved, removed or shortened the file.
+//
+// Its errors are RetryErrors: after each of them it may be called again, and goes on
+// once the disk takes what it is given.
 type FileSink struct {
 	cfg  FileSinkConfig
-	f    *os.File
-	size int64
+	dir  fileDir
+	base string // name in dir
+	now  func() time.Time
+	keep *keeper
+	told warnings
+
+	f     auditFile // nil: to be opened
+	size  int64     // of whole lines
+	torn  bool      // behind them there may be part of a line
+	until time.Time // end of the file's period
+	after time.Time // do not try to rename before
 }
+
+// renameRetry is how long a file that cannot be renamed is written on before the
+// next try.
+const renameRetry = 10 * time.Second
 
 // NewFileSink opens or creates the file.
 func NewFileSink(cfg FileSinkConfig) (*FileSink, error) {
+	dir, base := filepath.Split(cfg.Path)
+	s, err := newFileSink(cfg, &osDir{osFiles{dir: filepath.Clean(dir)}}, base, time.Now)
+	if err == nil {
+		s.keep.start()
+	}
+	return s, err
+}
+
+// newFileSink leaves the keeper to the caller.
+func newFileSink(cfg FileSinkConfig, dir fileDir, base string, now func() time.Time) (*FileSink, error) {
 	cfg.MaxFiles = max(cfg.MaxFiles, 1)
-	s := &FileSink{cfg: cfg}
+	s := &FileSink{cfg: cfg, dir: dir, base: base, now: now, keep: newKeeper(cfg, dir, base, now), told: warnings{to: cfg.Warn}}
 	if err := s.open(); err != nil {
 		return nil, err
 	}
 	return s, nil
 }
 
-// open opens the file for appending. A line that an earlier run left half
-// written is ended, so that it spoils no other.
+// open opens the file for appending. A line that an earlier run left half written is
+// ended, so that it spoils no other.
 func (s *FileSink) open() error {
-	f, err := os.OpenFile(s.cfg.Path, os.O_RDWR|os.O_CREATE|os.O_APPEND, fileMode)
+	f, err := s.dir.openAppend(s.base)
 	if err != nil {
 		return fmt.Errorf("open audit file: %w", err)
 	}
-	s.f = f
-	info, err := f.Stat()
-	if err == nil && info.Mode().IsRegular() {
-		s.size = info.Size()
-		err = f.Chmod(fileMode)
-	}
-	if err == nil && s.size > 0 {
-		err = s.endLine()
+	state, err := f.state()
+	if err == nil && state.regular && state.size > 0 {
+		state.size, err = endLine(f, state.size)
 	}
 	if err != nil {
 		f.Close()
 		return fmt.Errorf("open audit file %s: %w", s.cfg.Path, err)
 	}
+	s.f, s.size, s.torn = f, 0, false
+	begun := s.now()
+	if state.regular && state.size > 0 {
+		// Whoever wrote it last in this period has renamed it at its beginning.
+		s.size, begun = state.size, state.modified
+	}
+	if s.cfg.Every > 0 {
+		s.until = begun.Truncate(s.cfg.Every).Add(s.cfg.Every)
+	}
 	return nil
 }
 
-func (s *FileSink) endLine() error {
+func endLine(f spoolFile, size int64) (int64, error) {
 	var last [1]byte
-	if _, err := s.f.ReadAt(last[:], s.size-1); err != nil || last[0] == '\n' {
+	if _, err := f.ReadAt(last[:], size-1); err != nil || last[0] == '\n' {
+		return size, err
+	}
+	n, err := f.Write([]byte{'\n'})
+	return size + int64(n), err
+}
+
+// Write implements Sink. Where p must be split between two files it is split between
+// lines. On an error the file ends with a whole line, or will before the next one.
+func (s *FileSink) Write(p []byte, _ int) error {
+	for rest := p; len(rest) > 0; {
+		n, err := s.writeSome(rest)
+		rest = rest[n:]
+		if err != nil {
+			return &RetryError{Written: len(p) - len(rest), Err: err}
+		}
+	}
+	return nil
+}
+
+// writeSome writes as many lines as this file takes.
+func (s *FileSink) writeSome(p []byte) (int, error) {
+	if err := s.ready(); err != nil {
+		return 0, err
+	}
+	n := s.fit(p)
+	if n == 0 || s.over() {
+		renamed, err := s.rotate()
+		if err != nil {
+			return 0, err
+		}
+		if n = s.fit(p); !renamed { // better too large than lost
+			n = len(p)
+		}
+	}
+	if _, err := s.f.Write(p[:n]); err != nil {
+		s.torn = true
+		_ = s.mend() // tried again before the next write
+		return 0, fmt.Errorf("write audit file %s: %w", s.cfg.Path, err)
+	}
+	s.size += int64(n)
+	return n, nil
+}
+
+// ready sees to it that the file is open, the one at the path, and ends with a whole
+// line.
+func (s *FileSink) ready() error {
+	if s.f != nil {
+		size, same, err := s.f.same(s.base)
+		if err != nil {
+			return fmt.Errorf("stat audit file: %w", err)
+		}
+		if same {
+			s.size = min(s.size, size) // another program may have emptied it
+			if err := s.mend(); err != nil {
+				return fmt.Errorf("mend audit file %s: %w", s.cfg.Path, err)
+			}
+			return nil
+		}
+		_ = s.mend() // it is given up anyway
+		s.keep.retire(s.f)
+		s.f = nil
+	}
+	return s.open()
+}
+
+// mend cuts off what was written of a line.
+func (s *FileSink) mend() error {
+	if !s.torn {
+		return nil
+	}
+	if state, err := s.f.state(); err != nil || !state.regular {
+		s.torn = false // a pipe or device keeps what it has taken
 		return err
 	}
-	n, err := s.f.Write([]byte{'\n'})
-	s.size += int64(n)
+	err := s.f.Truncate(s.size)
+	s.torn = err != nil
 	return err
 }
 
-// Write implements Sink. Where p must be split between two files it is split
-// between lines. On an error the file ends with a whole line.
-func (s *FileSink) Write(p []byte, _ int) error {
-	if err := s.follow(); err != nil {
-		return err
+// over tells whether the file's period is.
+func (s *FileSink) over() bool {
+	if s.cfg.Every <= 0 {
+		return false
 	}
-	for len(p) > 0 {
-		n := s.fit(p)
-		if n == 0 {
-			if err := s.rotate(); err != nil {
-				return err
-			}
-			continue
-		}
-		if _, err := s.f.Write(p[:n]); err != nil {
-			_ = s.f.Truncate(s.size) // the error that counts is the first
-			return fmt.Errorf("write audit file %s: %w", s.cfg.Path, err)
-		}
-		s.size += int64(n)
-		p = p[n:]
+	now := s.now()
+	if now.Before(s.until) {
+		return false
 	}
-	return nil
+	if s.size == 0 {
+		s.until = now.Truncate(s.cfg.Every).Add(s.cfg.Every)
+	}
+	return s.size > 0
 }
 
 // fit is how many bytes of p, in whole lines, this file takes. An empty file
@@ -115,57 +220,36 @@ func (s *FileSink) fit(p []byte) int {
 	return n
 }
 
-// follow opens the path again if the file is no longer there.
-func (s *FileSink) follow() error {
-	now, err := os.Stat(s.cfg.Path)
-	if err == nil {
-		var mine os.FileInfo
-		if mine, err = s.f.Stat(); err == nil && os.SameFile(now, mine) {
-			return nil
-		}
+// rotate renames the file, leaves it to the keeper, and opens a new one. A file that
+// cannot be renamed is gone on with.
+func (s *FileSink) rotate() (renamed bool, err error) {
+	now := s.now()
+	if now.Before(s.after) {
+		return false, nil
 	}
-	if err != nil && !os.IsNotExist(err) {
-		return fmt.Errorf("stat audit file: %w", err)
+	if err := s.dir.rename(s.base, s.keep.nextName(now)); err != nil {
+		s.after = now.Add(renameRetry)
+		s.told.tell(fmt.Errorf("rename audit file: %w", err))
+		return false, nil
 	}
-	return s.reopen()
+	s.told.tell(nil)
+	s.keep.retire(s.f)
+	s.f = nil
+	return true, s.open()
 }
 
-// reopen gives the file up, safe on disk, and opens the path anew.
-func (s *FileSink) reopen() error {
-	if err := s.finish(); err != nil {
+// Close implements Sink. Compressing is left to the next run.
+func (s *FileSink) Close() error {
+	err := s.keep.close()
+	if s.f == nil {
 		return err
 	}
-	s.size = 0
-	return s.open()
+	serr := s.f.sync()
+	if cerr := s.f.Close(); serr == nil {
+		serr = cerr
+	}
+	if serr != nil {
+		return fmt.Errorf("close audit file %s: %w", s.cfg.Path, serr)
+	}
+	return err
 }
-
-// rotate renames the file and its predecessors and opens a new one. The oldest
-// beyond MaxFiles is replaced.
-func (s *FileSink) rotate() error {
-	for i := s.cfg.MaxFiles - 1; i >= 1; i-- {
-		if err := os.Rename(s.numbered(i), s.numbered(i+1)); err != nil && !os.IsNotExist(err) {
-			return fmt.Errorf("rotate audit file: %w", err)
-		}
-	}
-	if err := os.Rename(s.cfg.Path, s.numbered(1)); err != nil {
-		return fmt.Errorf("rotate audit file: %w", err)
-	}
-	return s.reopen()
-}
-
-func (s *FileSink) numbered(i int) string { return s.cfg.Path + "." + strconv.Itoa(i) }
-
-// finish syncs and closes the file.
-func (s *FileSink) finish() error {
-	err := s.f.Sync()
-	if cerr := s.f.Close(); err == nil {
-		err = cerr
-	}
-	if err != nil {
-		return fmt.Errorf("close audit file %s: %w", s.cfg.Path, err)
-	}
-	return nil
-}
-
-// Close implements Sink.
-func (s *FileSink) Close() error { return s.finish() }

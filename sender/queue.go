@@ -233,12 +233,6 @@ func (q *queue) release(cs []*chunk, settle func(st *Stats)) {
 	q.notFull.Broadcast()
 }
 
-// written releases a chunk that a local sink has taken.
-func (q *queue) written(c *chunk) {
-	n, bytes := uint64(c.events()), uint64(len(c.b))
-	q.release([]*chunk{c}, func(st *Stats) { st.Written += n; st.WrittenBytes += bytes })
-}
-
 // broke counts everything that waits as failed, and c, if it is not nil, too.
 // From then on nothing is taken.
 func (q *queue) broke(c *chunk, cause error) {

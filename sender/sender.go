@@ -54,12 +54,12 @@ const chunkBytes = 64 << 10
 type Output struct {
 	Name string // in statistics and notices
 
-	// One of the two. A Sink is local: its first error ends it. A RecordSink is
-	// another machine: it is tried until it takes a batch.
+	// One of the two. A Sink is local: its first error ends it, unless that is a
+	// RetryError. A RecordSink is another machine: it is tried until it takes a batch.
 	Sink    Sink
 	Records RecordSink
 
-	// Of a RecordSink.
+	// Of a RecordSink, but for Retry.
 	Spool      *Spool        // where events wait while it is down; nil = nowhere but in the queue
 	BatchBytes int           // of lines that are delivered at once; default 512 KiB
 	Linger     time.Duration // how long a smaller batch waits for more; default 50 ms
@@ -68,7 +68,8 @@ type Output struct {
 	// the spool, or counts it as failed; default 5 s, no limit with Config.Wait.
 	CloseWait time.Duration
 	// Notify is told when the sink goes down, with the reason, and when it is up
-	// again, with nil. It is called by the goroutine that delivers.
+	// again, with nil. It is called by the goroutine that delivers. Of a Sink whose
+	// error is final it is told that once.
 	Notify func(name string, err error)
 }
 
@@ -79,6 +80,7 @@ type Sender struct {
 	queue   queues
 	outputs []Output
 	outlets []*outlet // nil for a local sink
+	locals  []*local  // nil for any other
 	done    sync.WaitGroup
 	notices notices
 	selection
@@ -102,14 +104,15 @@ func NewTo(cfg Config, outputs ...Output) *Sender {
 	if cfg.QueueBytes <= 0 {
 		cfg.QueueBytes = DefaultQueueBytes
 	}
-	s := &Sender{cfg: cfg, outputs: outputs, outlets: make([]*outlet, len(outputs))}
+	s := &Sender{cfg: cfg, outputs: outputs, outlets: make([]*outlet, len(outputs)), locals: make([]*local, len(outputs))}
 	s.queue.failed = make(chan struct{})
 	s.queue.alive.Store(int32(len(outputs)))
 	for i := range outputs {
 		q := newQueue(cfg.QueueBytes, s.queue.oneFailed)
 		s.queue.all = append(s.queue.all, q)
 		if outputs[i].Records == nil {
-			s.done.Go(func() { write(q, outputs[i]) })
+			s.locals[i] = newLocal(q, outputs[i], cfg.Wait)
+			s.done.Go(s.locals[i].run)
 			continue
 		}
 		s.outlets[i] = newOutlet(q, outputs[i], cfg.Agent, cfg.Wait)
@@ -124,25 +127,6 @@ func NewTo(cfg Config, outputs ...Output) *Sender {
 
 // Lane returns lane i, 0 <= i < Config.Lanes. It belongs to one goroutine.
 func (s *Sender) Lane(i int) *Lane { return s.lanes[i] }
-
-// write writes chunks to a local sink until the queue is closed and empty, or the
-// sink fails.
-func write(q *queue, o Output) {
-	for {
-		c := q.pop()
-		if c == nil {
-			return
-		}
-		if err := o.Sink.Write(c.b, c.events()); err != nil {
-			q.broke(c, err)
-			if o.Notify != nil {
-				o.Notify(o.Name, err)
-			}
-			return
-		}
-		q.written(c)
-	}
-}
 
 // Close delivers what is queued, closes the sinks and returns the first error of
 // a sink. The owners of the lanes have flushed and stopped before. It waits as
@@ -205,7 +189,7 @@ type Stats struct {
 	WrittenBytes uint64
 
 	Stubs   uint64 // of Written: without sql and params, because they were too large
-	Retries uint64 // deliveries that failed and were tried again
+	Retries uint64 // deliveries or writes that failed and were tried again
 }
 
 // Stats are those of the first output. It may be called by any goroutine.
@@ -225,7 +209,7 @@ func (s *Sender) Down(i int) error {
 	if o := s.outlets[i]; o != nil {
 		return o.downError()
 	}
-	return s.queue.all[i].err()
+	return s.locals[i].downError()
 }
 
 // countKind counts an event of the given kind in st.

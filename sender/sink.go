@@ -6,12 +6,25 @@ import (
 	"io"
 )
 
-// A Sink takes whole lines. Write does not keep p; an error of it is final: the
-// Sender writes no more. One goroutine calls it.
+// A Sink takes whole lines. Write does not keep p; an error of it that is no
+// RetryError is final: the Sender writes no more. One goroutine calls it.
 type Sink interface {
 	Write(p []byte, events int) error
 	Close() error
 }
+
+// A RetryError says that the sink could not take what it was given, and may take it
+// later: a disk is full, for example.
+type RetryError struct {
+	Written int // bytes, in whole lines, that it has taken; the rest is to be written again
+	Err     error
+}
+
+// Error implements error.
+func (e *RetryError) Error() string { return e.Err.Error() }
+
+// Unwrap gives the reason.
+func (e *RetryError) Unwrap() error { return e.Err }
 
 // A RecordSink delivers batches to another machine, which acknowledges them. One
 // goroutine calls it.

@@ -148,6 +148,27 @@ func (d *memDisk) syncDir() error {
 
 func (d *memDisk) close() error { return nil }
 
+func (d *memDisk) openAppend(name string) (auditFile, error) {
+	if d.files[name] == nil {
+		if _, err := d.create(name); err != nil {
+			return nil, err
+		}
+	}
+	return &memFile{d, d.files[name]}, nil
+}
+
+func (d *memDisk) rename(from, to string) error {
+	if d.files[from] == nil {
+		return fs.ErrNotExist
+	}
+	if _, err := d.op(); err != nil {
+		return err
+	}
+	d.files[to] = d.files[from]
+	delete(d.files, from)
+	return nil
+}
+
 type memFile struct {
 	d *memDisk
 	f *memData
@@ -197,6 +218,18 @@ func (f *memFile) sync() error {
 }
 
 func (f *memFile) Close() error { return nil }
+
+func (f *memFile) state() (fileState, error) {
+	return fileState{int64(len(f.f.b)), f.f.modified, true}, nil
+}
+
+func (f *memFile) same(name string) (int64, bool, error) {
+	now := f.d.files[name]
+	if now == nil || f.d.off {
+		return 0, false, nil
+	}
+	return int64(len(now.b)), now == f.f, nil
+}
 
 // full is the error of a disk without room.
 var full error = syscall.ENOSPC

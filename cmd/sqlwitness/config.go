@@ -29,7 +29,7 @@ type config struct {
 	Mask    onOff             `yaml:"mask" doc:"on: literals in the SQL become '?'; off: they are shipped (passwords never are)"`
 	Events  eventsConfig      `yaml:"events"`
 	Select  selectConfig      `yaml:"select"`
-	Sinks   []sinkConfig      `yaml:"sinks" doc:"where events go, each with a queue of its own: {type: stdout}, {type: file, path: FILE, max_mib: 1024, files: 8}, {type: kafka, brokers: [HOST:PORT], topic: NAME, encoding: json|thrift, tls: {…}, sasl: {…}}, {type: thrift, collectors: [HOST:PORT], tls: {…}}"`
+	Sinks   []sinkConfig      `yaml:"sinks" doc:"where events go, each with a queue of its own: {type: stdout}, {type: file, path: FILE, max_mib: 1024, rotate: 24h, gzip: true, files: 8, max_age: 720h}, {type: kafka, brokers: [HOST:PORT], topic: NAME, encoding: json|thrift, tls: {…}, sasl: {…}}, {type: thrift, collectors: [HOST:PORT], tls: {…}}"`
 	Spool   spoolConfig       `yaml:"spool"`
 	Receive receiveConfig     `yaml:"receive"`
 	Consume consumeConfig     `yaml:"consume"`
@@ -344,10 +344,7 @@ func (c *config) validateSinks() error {
 		if c.Events.Output == "text" && !s.local() {
 			return fmt.Errorf("events.output: text is for people; a %s sink needs json", s.Type)
 		}
-		name := s.Name
-		if name == "" {
-			name = s.Type
-		}
+		name := s.name()
 		if names[name] || strings.ContainsAny(name, "/\\") {
 			return fmt.Errorf("sinks.name: %q is not allowed; names are unique and no paths", name)
 		}

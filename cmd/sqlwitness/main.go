@@ -91,7 +91,7 @@ func exitCode(err error, stderr io.Writer) int {
 func remedy(err error) string {
 	switch {
 	case errors.Is(err, syscall.ENOSPC):
-		return "; free space there, or let a file sink rotate earlier (max_mib, files)"
+		return "; free space there, or let a file sink keep less (max_mib, files, gzip)"
 	case errors.Is(err, syscall.EPIPE):
 		return "; whoever read the output has gone"
 	}

@@ -51,6 +51,7 @@ func receive(args []string, stdout *os.File, stderr io.Writer, log *slog.Logger)
 		return errors.Join(err, closeOutputs(outputs))
 	}
 	log.Info("receiving", "listen", collector.Addr())
+	signal.Ignore(syscall.SIGHUP) // logrotate(8) sends it; files are reopened without
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	err = collector.Run(ctx)

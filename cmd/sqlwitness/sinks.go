@@ -17,9 +17,12 @@ type sinkConfig struct {
 	Type string `yaml:"type"`
 	Name string `yaml:"name,omitempty"` // in logs, reports and the spool; default: the type
 
-	Path   string `yaml:"path,omitempty"` // file
-	MaxMiB int    `yaml:"max_mib,omitempty"`
-	Files  int    `yaml:"files,omitempty"`
+	Path   string        `yaml:"path,omitempty"`    // file
+	MaxMiB int           `yaml:"max_mib,omitempty"` // 0: 1024; -1: no bound
+	Rotate time.Duration `yaml:"rotate,omitempty"`  // also after this time, in UTC
+	Gzip   bool          `yaml:"gzip,omitempty"`
+	Files  int           `yaml:"files,omitempty"`   // renamed ones that are kept; 0: 8
+	MaxAge time.Duration `yaml:"max_age,omitempty"` // and how long; 0: without end
 
 	Brokers    []string `yaml:"brokers,omitempty,flow"` // kafka
 	Topic      string   `yaml:"topic,omitempty"`
@@ -89,9 +92,52 @@ func (s *sinkConfig) check(mask bool) error {
 	return firstError(
 		oneOf("sinks.type", s.Type, "stdout", "file", "kafka", "thrift"),
 		oneOf("sinks.encoding", s.Encoding, "", "json", "thrift"),
-		inRange("sinks.max_mib", s.MaxMiB, 0, 1<<20),
+		inRange("sinks.max_mib", s.MaxMiB, -1, 1<<20),
 		inRange("sinks.files", s.Files, 0, 10_000),
+		s.checkTimes(),
 	)
+}
+
+// checkTimes checks what a file sink has of times, of which 0 means none.
+func (s *sinkConfig) checkTimes() error {
+	var rotate, age error
+	if s.Rotate != 0 {
+		rotate = inRange("sinks.rotate", s.Rotate, time.Minute, 8760*time.Hour)
+	}
+	if s.MaxAge != 0 {
+		age = inRange("sinks.max_age", s.MaxAge, time.Minute, 87600*time.Hour)
+	}
+	return firstError(rotate, age)
+}
+
+// The defaults of a file sink.
+const (
+	defaultFileMiB = 1024
+	defaultFiles   = 8
+)
+
+// openFile opens a file sink. What goes wrong behind its writing is logged.
+func (s *sinkConfig) openFile(log *slog.Logger) (sender.Sink, error) {
+	cfg := sender.FileSinkConfig{Path: s.Path, MaxBytes: int64(s.MaxMiB) << 20, Every: s.Rotate, Gzip: s.Gzip, MaxFiles: s.Files, MaxAge: s.MaxAge}
+	switch {
+	case s.MaxMiB == 0:
+		cfg.MaxBytes = defaultFileMiB << 20
+	case s.MaxMiB < 0:
+		cfg.MaxBytes = 0
+	}
+	if s.Files == 0 {
+		cfg.MaxFiles = defaultFiles
+	}
+	cfg.Warn = func(err error) { log.Warn("an audit file is not looked after", "sink", s.name(), "err", err) }
+	return sender.NewFileSink(cfg)
+}
+
+// name is what the sink is called in logs and reports.
+func (s *sinkConfig) name() string {
+	if s.Name == "" {
+		return s.Type
+	}
+	return s.Name
 }
 
 // local reports that the sink writes lines on this machine.
@@ -107,7 +153,7 @@ func (s *sinkConfig) cluster() (sender.KafkaCluster, error) {
 func (c *config) openOutputs(stdout *os.File, log *slog.Logger) ([]sender.Output, error) {
 	var outputs []sender.Output
 	for i := range c.Sinks {
-		o, err := c.openOutput(&c.Sinks[i], stdout)
+		o, err := c.openOutput(&c.Sinks[i], stdout, log)
 		if err != nil {
 			return nil, errors.Join(err, closeOutputs(outputs))
 		}
@@ -118,7 +164,7 @@ func (c *config) openOutputs(stdout *os.File, log *slog.Logger) ([]sender.Output
 				log.Info("sink is up again", "sink", name)
 			}
 		}
-		if o.Sink != nil {
+		if c.Sinks[i].Type == "stdout" {
 			o.Notify = nil // its error ends it, and is told then
 		}
 		outputs = append(outputs, o)
@@ -140,17 +186,14 @@ func closeOutputs(outputs []sender.Output) error {
 	return errors.Join(errs...)
 }
 
-func (c *config) openOutput(s *sinkConfig, stdout *os.File) (o sender.Output, err error) {
-	o.Name = s.Name
-	if o.Name == "" {
-		o.Name = s.Type
-	}
+func (c *config) openOutput(s *sinkConfig, stdout *os.File, log *slog.Logger) (o sender.Output, err error) {
+	o.Name = s.name()
 	switch s.Type {
 	case "stdout":
 		o.Sink = sender.NewWriterSink(stdout)
 		return o, nil
 	case "file":
-		o.Sink, err = sender.NewFileSink(sender.FileSinkConfig{Path: s.Path, MaxBytes: int64(s.MaxMiB) << 20, MaxFiles: s.Files})
+		o.Sink, err = s.openFile(log)
 		return o, err
 	case "kafka":
 		o.Records, err = s.openKafka()

@@ -1,0 +1,70 @@
+package sender
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// A disk that fills up stops a file, and no more than that: there is no half line, what
+// is lost is named, and with room again it goes on.
+func TestFileOnFullDisk(t *testing.T) {
+	if os.Getuid() != 0 {
+		t.Skip("mounting a small file system needs root")
+	}
+	dir := t.TempDir()
+	if err := syscall.Mount("tmpfs", dir, "tmpfs", 0, "size=1m"); err != nil {
+		t.Skip("no small file system can be mounted here: ", err)
+	}
+	defer syscall.Unmount(dir, syscall.MNT_DETACH)
+	filler := filepath.Join(dir, "filler")
+	if err := os.WriteFile(filler, bytes.Repeat([]byte("x"), 600<<10), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	path, news := filepath.Join(dir, "audit.jsonl"), &told{}
+	file, err := NewFileSink(FileSinkConfig{Path: path, MaxBytes: 150 << 10, MaxFiles: 9})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := NewTo(Config{Mask: true, QueueBytes: 8 * chunkBytes}, Output{Name: "file", Sink: file, Retry: 10 * time.Millisecond, Notify: news.notify})
+	for range 10 {
+		putEvents(s, 300)
+	}
+	eventually(t, "the disk is full", func() bool { return s.Down(0) != nil && s.Stats().Refused > 0 })
+	for _, name := range append(glob(path+".*"), path) {
+		if b, _ := os.ReadFile(name); len(b) > 0 && b[len(b)-1] != '\n' {
+			t.Errorf("%s ends with half a line", name)
+		}
+	}
+	if err := os.Remove(filler); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "there is room again", func() bool { return s.Down(0) == nil && s.Stats().Queued == 0 })
+	putEvents(s, 100)
+	s.Announce(Notice{Type: TypeAgentReport})
+	s.Lane(0).Flush()
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	x := s.Stats()
+	balanced(t, x)
+	text := read(t, path, len(glob(path+".*")))
+	if got := seqs(t, text); uint64(len(got)) != x.Written || got[len(got)-1] != x.Put || x.Put != x.Written+x.Refused || x.Refused == 0 {
+		t.Errorf("%d lines, the last %d; %+v", len(got), got[len(got)-1], x)
+	}
+	if !strings.Contains(string(text), `"holes":[[`) {
+		t.Error("no hole is named")
+	}
+	if want := "file: <nil>"; strings.Count(news.String(), ";") != 1 || !strings.HasSuffix(news.String(), want) {
+		t.Errorf("told %q", news)
+	}
+}
+
+func glob(pattern string) []string {
+	names, _ := filepath.Glob(pattern)
+	return names
+}
