@@ -6,7 +6,7 @@ STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
 FUZZTIME    ?= 10m
 TESTTIMEOUT ?= 5m
 
-.PHONY: help build generate test test-libpcap lint demo fuzz nightly bench bench-compare clean record-captures
+.PHONY: help build generate test test-kafka test-libpcap lint demo fuzz nightly bench bench-compare clean record-captures
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 18
@@ -34,6 +34,9 @@ test: ## vet and all tests; as root also the privileged ones
 	$(GO) test -count 1 -timeout $(TESTTIMEOUT) -p 1 ./bench/... || failed=1; \
 	exit $$failed
 
+test-kafka: ## the broker, collector and consumer tests at full length (root, Java and Maven)
+	$(GO) test -count 1 -timeout 15m ./bench/kafka -v -live 30s -outage 15s
+
 test-libpcap: ## the second live engine; needs libpcap-dev and a C compiler
 	@if printf '\043include <pcap.h>\n' | $${CC:-cc} -E - >/dev/null 2>&1; then \
 	  $(GO) vet -tags libpcap ./probe ./cmd/... && $(GO) test -race -timeout $(TESTTIMEOUT) -tags libpcap ./probe ./cmd/...; \
@@ -58,7 +61,7 @@ fuzz: ## every fuzz target for FUZZTIME (10m)
 
 nightly: fuzz test-libpcap ## the long forms: fuzzing, a million replays, outages of a minute
 	$(GO) test -timeout 4h ./bench/faults -seeds 1000000 -large
-	$(GO) test -timeout 1h ./bench/kafka -outage 60s
+	$(GO) test -timeout 1h ./bench/kafka -live 30s -outage 60s
 
 bench: build ## benchmarks of the rooms, then loss and CPU on this machine
 	$(GO) test -run '^$$' -bench . -benchtime 300ms ./...

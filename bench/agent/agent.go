@@ -84,6 +84,12 @@ func (a *Agent) Stop() error {
 	return nil
 }
 
+// Kill ends the agent with SIGKILL, which it cannot prepare for.
+func (a *Agent) Kill() {
+	a.cmd.Process.Kill()
+	<-a.exited
+}
+
 // Stderr is what the agent has said so far; after Stop that includes its ledger.
 func (a *Agent) Stderr() string { return a.stderr.String() }
 

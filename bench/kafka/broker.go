@@ -20,6 +20,11 @@ type Broker struct {
 	Dir  string // holds everything of this broker; Stop removes it
 	Addr string // host:port
 
+	// Behind is a second address of the broker, for a proxy: who asks there for the
+	// brokers is told to connect to Front, where nobody answers but the proxy.
+	Behind string
+	Front  net.Listener
+
 	jars   string
 	cmd    *exec.Cmd
 	exited chan struct{}
@@ -51,16 +56,19 @@ func Start(ctx context.Context, partitions int, autoCreate bool) (*Broker, error
 	return b, nil
 }
 
-// settings are the broker's server.properties; the arguments are two ports, the
-// directory, the partitions of a topic, and whether topics make themselves.
+// settings are the broker's server.properties; the arguments are three ports, the
+// directory, the partitions of a topic, whether topics make themselves, and the
+// address in front of the third port.
 const settings = `node.id=1
 process.roles=broker,controller
-listeners=PLAINTEXT://127.0.0.1:%d,CONTROLLER://127.0.0.1:%d
+listeners=PLAINTEXT://127.0.0.1:%d,CONTROLLER://127.0.0.1:%d,BEHIND://127.0.0.1:%d
+advertised.listeners=PLAINTEXT://127.0.0.1:%[1]d,BEHIND://%[7]s
+listener.security.protocol.map=PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT,BEHIND:PLAINTEXT
 controller.listener.names=CONTROLLER
 controller.quorum.voters=1@127.0.0.1:%[2]d
-log.dirs=%[3]s/data
-num.partitions=%[4]d
-auto.create.topics.enable=%[5]t
+log.dirs=%[4]s/data
+num.partitions=%[5]d
+auto.create.topics.enable=%[6]t
 offsets.topic.replication.factor=1
 offsets.topic.num.partitions=1
 transaction.state.log.replication.factor=1
@@ -76,12 +84,13 @@ const logging = `rootLogger.level=INFO
 rootLogger.appenderRef.out.ref=out
 appender.out.type=Console
 appender.out.name=out
+appender.out.target=SYSTEM_ERR
 appender.out.layout.type=PatternLayout
 appender.out.layout.pattern=%d %p %m (%c)%n
 `
 
 func (b *Broker) configure(ctx context.Context, partitions int, autoCreate bool) error {
-	var ports [2]int
+	var ports [3]int
 	for i := range ports {
 		l, err := net.Listen("tcp", "127.0.0.1:0")
 		if err != nil {
@@ -90,8 +99,12 @@ func (b *Broker) configure(ctx context.Context, partitions int, autoCreate bool)
 		defer l.Close()
 		ports[i] = l.Addr().(*net.TCPAddr).Port
 	}
-	b.Addr = fmt.Sprintf("127.0.0.1:%d", ports[0])
-	text := fmt.Sprintf(settings, ports[0], ports[1], b.Dir, partitions, autoCreate)
+	b.Addr, b.Behind = fmt.Sprintf("127.0.0.1:%d", ports[0]), fmt.Sprintf("127.0.0.1:%d", ports[2])
+	var err error
+	if b.Front, err = net.Listen("tcp", "127.0.0.1:0"); err != nil {
+		return err
+	}
+	text := fmt.Sprintf(settings, ports[0], ports[1], ports[2], b.Dir, partitions, autoCreate, b.Front.Addr())
 	if err := os.WriteFile(b.file("server.properties"), []byte(text), 0o644); err != nil {
 		return err
 	}
@@ -149,6 +162,14 @@ func (b *Broker) Run(ctx context.Context) error {
 	}
 }
 
+// ConsoleConsumer is a command that prints the first n records of a topic, as the
+// distribution's kafka-console-consumer.sh does: the value of each on a line,
+// behind "Partition:N" and a tab.
+func (b *Broker) ConsoleConsumer(ctx context.Context, topic string, n int64) *exec.Cmd {
+	return b.java(ctx, "org.apache.kafka.tools.consumer.ConsoleConsumer", "--bootstrap-server", b.Addr, "--topic", topic,
+		"--from-beginning", "--max-messages", fmt.Sprint(n), "--timeout-ms", "20000", "--property", "print.partition=true")
+}
+
 // Kill ends the broker as a power switch does: SIGKILL.
 func (b *Broker) Kill() {
 	if b.cmd == nil || b.cmd.Process == nil {
@@ -161,5 +182,8 @@ func (b *Broker) Kill() {
 // Stop ends the broker and removes Dir.
 func (b *Broker) Stop() error {
 	b.Kill()
+	if b.Front != nil {
+		b.Front.Close()
+	}
 	return os.RemoveAll(b.Dir)
 }

@@ -27,6 +27,36 @@ func (l *lockedBuffer) Write(p []byte) (int, error) {
 	return l.b.Write(p)
 }
 
+// consumed is what a consumer in this process says of a topic in the end.
+func consumed(t *testing.T, topic string) consumption {
+	t.Helper()
+	out := &lockedBuffer{}
+	c, err := analyze.New(analyze.Config{Cluster: sender.KafkaCluster{Brokers: []string{shared.Addr}}, Topic: topic, Group: topic,
+		Output: analyze.NewLineOutput(out), CommitEvery: 100 * time.Millisecond})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- c.Run(ctx) }()
+	n := uint64(size(t, topic))
+	within(t, time.Minute, "the consumer at the end of "+topic, func() bool { return c.Stats().Messages >= n })
+	cancel()
+	if err := <-ended; err != nil {
+		t.Error(err)
+	}
+	return readFindings(t, out.b.Bytes())
+}
+
+// is checks that the consumer says the same as the judge, and calls nothing that
+// came twice a hole.
+func (c consumption) is(t *testing.T, got tally) {
+	t.Helper()
+	if c.Events != got.records || c.Repeated != got.repeated || c.Missing != got.missing || c.Explained+c.Late+c.Bad+c.found["gap"] != 0 {
+		t.Errorf("the consumer: %+v; of %v", c, got)
+	}
+}
+
 // Through a real broker: a group reads while agents send, is stopped and started
 // in the middle, and in the end has seen every event once and nothing missing.
 func TestConsumeRealBroker(t *testing.T) {

@@ -24,10 +24,11 @@ const Version = "4.1.1"
 // Maven, or no repository.
 var ErrOutOfReach = errors.New("the Kafka broker is out of reach")
 
-// installTimeout is far above the quarter of a minute that the 43 MB take, once.
+// installTimeout is far above the quarter of a minute that the 54 MB take, once.
 const installTimeout = 3 * time.Minute
 
-// pom asks Maven for the broker and all it needs, and for what makes it log.
+// pom asks Maven for the broker and its console consumer with all they need, and
+// for what makes them log.
 const pom = `<project xmlns="http://maven.apache.org/POM/4.0.0">
   <modelVersion>4.0.0</modelVersion>
   <groupId>sqlwitness</groupId>
@@ -38,6 +39,11 @@ const pom = `<project xmlns="http://maven.apache.org/POM/4.0.0">
     <dependency>
       <groupId>org.apache.kafka</groupId>
       <artifactId>kafka_2.13</artifactId>
+      <version>` + Version + `</version>
+    </dependency>
+    <dependency>
+      <groupId>org.apache.kafka</groupId>
+      <artifactId>kafka-tools</artifactId>
       <version>` + Version + `</version>
     </dependency>
     <dependency>
@@ -62,7 +68,7 @@ func Install(ctx context.Context) (string, error) {
 		cache = os.TempDir()
 	}
 	cache = filepath.Join(cache, "sqlwitness")
-	dir := filepath.Join(cache, "kafka-"+Version)
+	dir := filepath.Join(cache, "kafka-"+Version+"-tools")
 	if _, err := os.Stat(dir); err == nil {
 		return dir, nil
 	}

@@ -36,6 +36,7 @@ func CLI(ctx context.Context, t Target, prefix []string, statements string, args
 // A SysbenchResult is what sysbench says it did.
 type SysbenchResult struct {
 	Queries   int64
+	Failed    int64 // statements that failed and were tolerated, deadlocks; not among Queries
 	PerSecond float64
 	P95       time.Duration
 }
@@ -92,6 +93,7 @@ func (s Sysbench) command(ctx context.Context, t Target, verb string) (string, e
 
 var (
 	sysbenchTotal = regexp.MustCompile(`(?m)^\s+queries:\s+(\d+)\s+\(([\d.]+) per sec`)
+	sysbenchError = regexp.MustCompile(`(?m)^\s+ignored errors:\s+(\d+)`)
 	sysbenchP95   = regexp.MustCompile(`(?m)^\s+95th percentile:\s+([\d.]+)`)
 )
 
@@ -104,6 +106,9 @@ func parseSysbench(out string) (SysbenchResult, error) {
 	var r SysbenchResult
 	r.Queries, _ = strconv.ParseInt(m[1], 10, 64)
 	r.PerSecond, _ = strconv.ParseFloat(m[2], 64)
+	if m := sysbenchError.FindStringSubmatch(out); m != nil {
+		r.Failed, _ = strconv.ParseInt(m[1], 10, 64)
+	}
 	if m := sysbenchP95.FindStringSubmatch(out); m != nil {
 		ms, _ := strconv.ParseFloat(m[1], 64)
 		r.P95 = time.Duration(ms * float64(time.Millisecond))

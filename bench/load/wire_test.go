@@ -50,12 +50,12 @@ func TestParseSysbench(t *testing.T) {
         read:                            4200
     transactions:                        300    (571.11 per sec.)
     queries:                             6000   (11422.22 per sec.)
-    ignored errors:                      0      (0.00 per sec.)
+    ignored errors:                      2      (3.81 per sec.)
 Latency (ms):
          95th percentile:                       10.50
 `
 	got, err := parseSysbench(report)
-	if want := (SysbenchResult{6000, 11422.22, 10500 * time.Microsecond}); err != nil || got != want {
+	if want := (SysbenchResult{6000, 2, 11422.22, 10500 * time.Microsecond}); err != nil || got != want {
 		t.Errorf("got %+v, %v, want %+v", got, err, want)
 	}
 	if _, err := parseSysbench("FATAL: no server"); err == nil {
