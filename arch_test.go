@@ -38,6 +38,7 @@ var outside = []struct {
 	{"github.com/pingcap/tidb", []string{"sender"}, nil},
 	{"github.com/expr-lang/expr", []string{"sender", "analyze"}, nil},
 	{"github.com/HdrHistogram", []string{"bench"}, nil},
+	{"github.com/prometheus", []string{"cmd"}, []string{"bench"}},
 }
 
 // forbidden imports have no place anywhere. gopacket/reassembly computes
@@ -158,6 +159,8 @@ func TestRulesRefuse(t *testing.T) {
 		{"stream", "github.com/pingcap/tidb/pkg/parser", false, true},
 		{"sender", "github.com/pingcap/tidb/pkg/parser", false, false},
 		{"worker", "github.com/expr-lang/expr", false, true},
+		{"sender", "github.com/prometheus/client_golang/prometheus", false, true},
+		{"cmd", "github.com/prometheus/client_golang/prometheus", false, false},
 		{"sender", "github.com/expr-lang/expr/ast", false, false},
 		{"sender", "github.com/HdrHistogram/hdrhistogram-go", true, true},
 		{"bench", "github.com/HdrHistogram/hdrhistogram-go", false, false},

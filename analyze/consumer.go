@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -25,6 +26,9 @@ type Config struct {
 	State string
 	// Output gets the findings, and is closed at the end.
 	Output Output
+	// Notify is told when nothing can be read, with the reason, when the cause of
+	// that changes, and when it can be again, with nil.
+	Notify func(error)
 
 	SilentAfter  time.Duration // without an event an agent is silent; default 30 s
 	SummaryEvery time.Duration // default 1 m; one more comes at the end
@@ -39,13 +43,15 @@ type Consumer struct {
 	reader   *kafka.Reader
 	analyzer *analyzer
 	waiting  map[int]kafka.Message // the last message of each partition that is not committed
-	stats    atomic.Pointer[Stats]
+	lag      map[int]int64         // of each partition, behind its last message
+	topic    topicWatch
+	status   atomic.Pointer[Status]
 }
 
 // New checks the configuration and reads the state. It does not connect.
 func New(cfg Config) (*Consumer, error) {
-	if cfg.Topic == "" {
-		return nil, errors.New("consume: no topic given")
+	if err := sender.CheckTopicName(cfg.Topic); err != nil {
+		return nil, fmt.Errorf("consume: %w", err)
 	}
 	if cfg.Group == "" {
 		cfg.Group = "sqlwitness"
@@ -69,9 +75,10 @@ func New(cfg Config) (*Consumer, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &Consumer{cfg: cfg, waiting: map[int]kafka.Message{}}
+	c := &Consumer{cfg: cfg, waiting: map[int]kafka.Message{}, lag: map[int]int64{},
+		topic: topicWatch{cluster: cfg.Cluster, name: cfg.Topic, notify: cfg.Notify}}
 	c.analyzer = newAnalyzer(cfg.Rules, s, newAgents(cfg.Inventory, cfg.SilentAfter, time.Now()), cfg.Output.Write)
-	c.stats.Store(&Stats{})
+	c.status.Store(&Status{})
 	c.reader = kafka.NewReader(kafka.ReaderConfig{
 		Brokers: cfg.Cluster.Brokers, Dialer: dialer, GroupID: cfg.Group, Topic: cfg.Topic, StartOffset: kafka.FirstOffset,
 		MinBytes: 1, MaxBytes: 16 << 20, MaxWait: 250 * time.Millisecond, QueueCapacity: 1000,
@@ -81,7 +88,7 @@ func New(cfg Config) (*Consumer, error) {
 }
 
 // Stats may be called by any goroutine.
-func (c *Consumer) Stats() Stats { return *c.stats.Load() }
+func (c *Consumer) Stats() Stats { return c.Status().Stats }
 
 // grace is how long output and commits may take when Run is told to end.
 const grace = 10 * time.Second
@@ -92,7 +99,12 @@ func (c *Consumer) Run(ctx context.Context) error {
 	output, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	defer cancel()
 	defer context.AfterFunc(ctx, func() { time.AfterFunc(grace, cancel) })()
+	watch, stop := context.WithCancel(ctx)
+	var watching sync.WaitGroup
+	watching.Go(func() { c.topic.run(watch) })
 	err := c.loop(ctx, output)
+	stop()
+	watching.Wait()
 	if err == nil {
 		now := time.Now()
 		if err = c.analyzer.summarize(now); err == nil {
@@ -112,6 +124,8 @@ func (c *Consumer) loop(ctx, output context.Context) error {
 		now = time.Now()
 		if err == nil {
 			c.waiting[m.Partition] = m
+			c.lag[m.Partition] = m.HighWaterMark - m.Offset - 1
+			c.topic.read.Store(now.UnixNano())
 			if err := c.analyzer.take(m.Partition, m.Offset, m.Value, now); err != nil {
 				return err
 			}
@@ -141,8 +155,7 @@ func (c *Consumer) loop(ctx, output context.Context) error {
 // commit makes the output safe, then the state, then the offsets. A crash in
 // between repeats work, and the state knows which.
 func (c *Consumer) commit(ctx context.Context, now time.Time) error {
-	stats := c.analyzer.stats
-	c.stats.Store(&stats)
+	c.noteStatus()
 	if err := c.cfg.Output.Flush(ctx); err != nil {
 		return err
 	}

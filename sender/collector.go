@@ -22,7 +22,7 @@ type CollectorConfig struct {
 	TLS         TLSConfig // with CertFile and KeyFile; CAFile asks clients for a certificate of it
 	Connections int       // at a time; default 4096
 	Timeout     time.Duration
-	// Outputs take what is received: Name, Sink and Records count. A batch is
+	// Outputs take what is received: Name, Sink, Records and Notify count. A batch is
 	// acknowledged when all of them have it.
 	Outputs []Output
 }
@@ -48,6 +48,7 @@ type Collector struct {
 	closing  atomic.Bool
 	busy     chan struct{} // one token per batch being delivered
 	local    sync.Mutex    // Sinks are not for several goroutines
+	down     []sinkState   // of each output
 
 	mu    sync.Mutex
 	conns map[net.Conn]*call
@@ -81,7 +82,8 @@ func NewCollector(cfg CollectorConfig) (*Collector, error) {
 	if tc != nil {
 		l = tls.NewListener(l, tc)
 	}
-	return &Collector{cfg: cfg, listener: l, busy: make(chan struct{}, maxBusy), conns: map[net.Conn]*call{}}, nil
+	return &Collector{cfg: cfg, listener: l, busy: make(chan struct{}, maxBusy), conns: map[net.Conn]*call{},
+		down: make([]sinkState, len(cfg.Outputs))}, nil
 }
 
 // serve is the configuration of a server; CAFile says whose clients it trusts.
@@ -226,8 +228,10 @@ func (c *Collector) put(in *audit.Batch) (*audit.Ack, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), c.cfg.Timeout)
 	defer cancel()
 	ack := &audit.Ack{Events: thrift.Int64Ptr(int64(n))}
-	for _, o := range c.cfg.Outputs {
-		if err := c.give(ctx, o, b, ack); err != nil {
+	for i, o := range c.cfg.Outputs {
+		err := c.give(ctx, o, b, ack)
+		c.down[i].set(o, err)
+		if err != nil {
 			c.failed.Add(n)
 			return nil, unavailable(fmt.Errorf("%s: %w", o.Name, err))
 		}
@@ -272,6 +276,32 @@ func batchOf(in *audit.Batch) (*Batch, error) {
 			timeNs: at.UnixNano() + e.GetDurationUs()*1000})
 	}
 	return b, nil
+}
+
+// A sinkState tells Notify of changes. Batches are given to a sink by several
+// goroutines.
+type sinkState struct {
+	mu   sync.Mutex
+	down error
+}
+
+func (s *sinkState) set(o Output, err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	tell := worthTelling(s.down, err)
+	s.down = err
+	if tell && o.Notify != nil {
+		o.Notify(o.Name, err)
+	}
+}
+
+// Down is the error for which output i did not take the last batch, or nil. It may
+// be called by any goroutine.
+func (c *Collector) Down(i int) error {
+	s := &c.down[i]
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.down
 }
 
 // Stats may be called by any goroutine.

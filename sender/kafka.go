@@ -7,7 +7,6 @@ import (
 	"net"
 	"slices"
 	"strconv"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -80,13 +79,14 @@ type KafkaSink struct {
 	// partitions of the topic, read once: if the topic grows, a lane stays where it
 	// is until the next start.
 	partitions atomic.Int32
+	listed     atomic.Bool // an error has named the topics that there are
 }
 
 // NewKafkaSink checks the configuration and reads its files. It does not connect:
 // a broker that is down is no reason not to audit. Check does.
 func NewKafkaSink(cfg KafkaConfig) (*KafkaSink, error) {
-	if cfg.Topic == "" {
-		return nil, errors.New("kafka: no topic given")
+	if err := CheckTopicName(cfg.Topic); err != nil {
+		return nil, fmt.Errorf("kafka: %w", err)
 	}
 	if cfg.Timeout <= 0 {
 		cfg.Timeout = 10 * time.Second
@@ -103,28 +103,11 @@ func NewKafkaSink(cfg KafkaConfig) (*KafkaSink, error) {
 func (s *KafkaSink) Check(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, s.cfg.Timeout)
 	defer cancel()
-	meta, err := s.client.Metadata(ctx, &kafka.MetadataRequest{Topics: []string{s.cfg.Topic}})
-	if err != nil {
-		return fmt.Errorf("kafka at %s: %w", strings.Join(s.cfg.Brokers, ","), err)
+	n, err := topicPartitions(ctx, s.client, s.cfg.Brokers, s.cfg.Topic, &s.listed)
+	if err == nil {
+		s.partitions.CompareAndSwap(0, int32(n))
 	}
-	for _, t := range meta.Topics {
-		switch {
-		case t.Name != s.cfg.Topic:
-		case errors.Is(t.Error, kafka.UnknownTopicOrPartition) || t.Error == nil && len(t.Partitions) == 0:
-			return s.noTopic(t.Error)
-		case t.Error != nil:
-			return fmt.Errorf("kafka topic %q: %w", s.cfg.Topic, t.Error)
-		default:
-			s.partitions.CompareAndSwap(0, int32(len(t.Partitions)))
-			return nil
-		}
-	}
-	return s.noTopic(kafka.UnknownTopicOrPartition)
-}
-
-func (s *KafkaSink) noTopic(err error) error {
-	return fmt.Errorf("kafka topic %q does not exist at %s (kafka-topics.sh --create --topic %s makes it): %w",
-		s.cfg.Topic, strings.Join(s.cfg.Brokers, ","), s.cfg.Topic, err)
+	return err
 }
 
 // Deliver implements RecordSink. The lanes of a batch are produced at the same
@@ -254,9 +237,9 @@ func (p *producer) send(ctx context.Context, records kafka.RecordReader) error {
 	case err == nil:
 		return nil
 	case errors.Is(err, kafka.UnknownTopicOrPartition):
-		return s.noTopic(err)
+		return noTopic(ctx, s.client, s.cfg.Brokers, s.cfg.Topic, &s.listed)
 	}
-	return fmt.Errorf("produce to %s/%d: %w", s.cfg.Topic, p.partition, err)
+	return fmt.Errorf("produce to %s/%d: %w", s.cfg.Topic, p.partition, explain(err))
 }
 
 // refusesRecord tells whether a broker's error is about the records themselves,

@@ -66,10 +66,8 @@ func loadCertificate(certFile, keyFile string) (tls.Certificate, error) {
 	if err != nil {
 		return cert, fmt.Errorf("tls certificate %s: %w", certFile, err)
 	}
-	if now := time.Now(); now.After(cert.Leaf.NotAfter) {
-		return cert, fmt.Errorf("tls certificate %s: expired on %s", certFile, cert.Leaf.NotAfter.Format(time.DateOnly))
-	} else if now.Before(cert.Leaf.NotBefore) {
-		return cert, fmt.Errorf("tls certificate %s: valid only from %s on", certFile, cert.Leaf.NotBefore.Format(time.DateOnly))
+	if now := time.Now(); now.After(cert.Leaf.NotAfter) || now.Before(cert.Leaf.NotBefore) {
+		return cert, &expiredError{"tls certificate " + certFile, cert.Leaf, now}
 	}
 	return cert, nil
 }

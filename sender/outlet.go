@@ -231,9 +231,21 @@ func (o *outlet) setDown(err error) {
 	} else {
 		o.down.Store(&err)
 	}
-	if o.Notify != nil && (before == nil) != (err == nil) {
+	if o.Notify != nil && worthTelling(before, err) {
 		o.Notify(o.Name, err)
 	}
+}
+
+// worthTelling tells whether an error is another trouble than the one before. A
+// machine that is gone is now unreachable, now silent: that is one.
+func worthTelling(before, now error) bool {
+	kind := func(err error) Cause {
+		if c := CauseOf(err); c != CauseTimeout {
+			return c
+		}
+		return CauseUnreachable
+	}
+	return kind(before) != kind(now)
 }
 
 func (o *outlet) downError() error {

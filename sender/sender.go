@@ -67,9 +67,9 @@ type Output struct {
 	// CloseWait is how long Close tries to deliver before it leaves the rest to
 	// the spool, or counts it as failed; default 5 s, no limit with Config.Wait.
 	CloseWait time.Duration
-	// Notify is told when the sink goes down, with the reason, and when it is up
-	// again, with nil. It is called by the goroutine that delivers. Of a Sink whose
-	// error is final it is told that once.
+	// Notify is told when the sink goes down, with the reason, when the Cause of that
+	// changes, and when it is up again, with nil. It is called by the goroutine that
+	// delivers. Of a Sink whose error is final it is told that once.
 	Notify func(name string, err error)
 }
 
@@ -202,6 +202,15 @@ func (s *Sender) OutputStats(i int) Stats {
 		return o.stats()
 	}
 	return s.queue.all[i].stats()
+}
+
+// SpoolStats are those of the spool of output i; false if it has none. It may be
+// called by any goroutine.
+func (s *Sender) SpoolStats(i int) (SpoolStats, bool) {
+	if sp := s.outputs[i].Spool; sp != nil {
+		return sp.Stats(), true
+	}
+	return SpoolStats{}, false
 }
 
 // Down is the error for which output i delivers nothing at the moment, or nil.

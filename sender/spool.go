@@ -66,6 +66,9 @@ type SpoolStats struct {
 	Bytes     int64
 	Segments  int
 	Inherited uint64 // events that earlier runs had left
+	// Oldest is about when the first of Events came to the spool; zero if there is
+	// none. Of what an earlier run left only the end of its file is known.
+	Oldest time.Time
 
 	Dropped     uint64 // events given up, for any of the reasons below
 	DroppedSize uint64 // for MaxBytes
@@ -295,6 +298,13 @@ func (s *Spool) Stats() SpoolStats {
 	defer s.mu.Unlock()
 	st := s.stats
 	st.Events, st.Bytes, st.Segments = s.events(), s.bytes, len(s.segments)
+	if st.Events > 0 {
+		for _, g := range s.segments {
+			if st.Oldest.IsZero() || g.first.Before(st.Oldest) {
+				st.Oldest = g.first
+			}
+		}
+	}
 	return st
 }
 

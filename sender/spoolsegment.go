@@ -21,9 +21,10 @@ const (
 // A segment is one file of the spool.
 type segment struct {
 	number uint64
-	size   int64 // of the whole frames
-	events int   // in it that were not read
-	last   time.Time
+	size   int64     // of the whole frames
+	events int       // in it that were not read
+	first  time.Time // when its first record came
+	last   time.Time // and its last one
 	file   spoolFile // nil unless it is open for appending
 }
 
@@ -50,7 +51,7 @@ func (s *Spool) load() error {
 			}
 			continue
 		}
-		s.segments = append(s.segments, &segment{number: n, size: e.size, last: e.modified})
+		s.segments = append(s.segments, &segment{number: n, size: e.size, first: e.modified, last: e.modified})
 	}
 	slices.SortFunc(s.segments, func(a, b *segment) int {
 		if a.number < b.number {
@@ -152,6 +153,9 @@ func (s *Spool) write(g *segment, b []byte, events int) error {
 	g.size += int64(len(b))
 	g.events += events
 	g.last = s.now()
+	if g.first.IsZero() {
+		g.first = g.last
+	}
 	s.bytes += int64(len(b))
 	return nil
 }

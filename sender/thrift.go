@@ -119,7 +119,7 @@ func (s *ThriftSink) connect(ctx context.Context) error {
 	}
 	if err != nil {
 		s.conn = nil
-		return fmt.Errorf("connect to collector %s: %w", addr, err)
+		return fmt.Errorf("connect to collector %s: %w", addr, explain(err))
 	}
 	return nil
 }
@@ -192,7 +192,7 @@ func (s *ThriftSink) readReply(reply []byte) (*audit.Ack, error) {
 	}
 	switch {
 	case result.Unavailable != nil:
-		return nil, fmt.Errorf("unavailable: %s", result.Unavailable.GetReason())
+		return nil, fmt.Errorf("%w: %s", errUnavailable, result.Unavailable.GetReason())
 	case result.Success == nil:
 		return nil, errors.New("the answer is empty")
 	}

@@ -36,6 +36,12 @@ const (
 	CauseNotExtended    Cause = "not_extended"    // the proxy does not tell when it lends a connection
 )
 
+// Causes are all of them, for metrics that have a series of each.
+func Causes() []Cause {
+	return []Cause{CauseStarting, CauseUnreachable, CauseTimeout, CausePassword, CauseLogin, CauseHost, CauseConnections,
+		CauseTLS, CauseProcessMissing, CauseQuery}
+}
+
 // A State says whether a server or a proxy is watched, and why not.
 type State struct {
 	Target string // the address or socket that was configured

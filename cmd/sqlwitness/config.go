@@ -34,6 +34,7 @@ type config struct {
 	Receive receiveConfig     `yaml:"receive"`
 	Consume consumeConfig     `yaml:"consume"`
 	Limits  limitsConfig      `yaml:"limits"`
+	Metrics metricsConfig     `yaml:"metrics"`
 
 	ReportInterval time.Duration `yaml:"report_interval" doc:"between agent_report events; 1s to 1h"`
 	StateFile      string        `yaml:"state_file" doc:"where a run notes how far it is, so that the next can say whether it ended as it should; empty: nowhere"`

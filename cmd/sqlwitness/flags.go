@@ -59,6 +59,7 @@ func flagSet(name string, c *config, path *string, stderr io.Writer) *flag.FlagS
 		fs.StringVar(&c.Watch.PasswordFile, "watch-password-file", c.Watch.PasswordFile, "`file` with the account's password")
 		fs.DurationVar(&c.ReportInterval, "report-interval", c.ReportInterval, "between agent_report events")
 		fs.StringVar(&c.StateFile, "state-file", c.StateFile, "`path` where a run notes how far it is")
+		fs.StringVar(&c.Metrics.Listen, "metrics", c.Metrics.Listen, "serve metrics for Prometheus on this loopback `address`, such as 127.0.0.1:9713")
 		fs.StringVar(&c.pprof, "pprof", "", "serve profiles on this loopback `address`, such as 127.0.0.1:6060")
 		fs.DurationVar(&c.Capture.Tick, "tick", c.Capture.Tick, "a block of the ring is handed on when it is this old")
 	}

@@ -148,6 +148,7 @@ func (l *live) sendReport(ctx context.Context, a *accounts, now time.Time) {
 	r := l.makeReport(now)
 	if a != nil {
 		r.Server, r.Proxies = l.compareServer(ctx, a), proxyStates(a.watcher)
+		l.compared.Store(r.Server)
 	}
 	n, err := r.notice(now)
 	if err != nil {

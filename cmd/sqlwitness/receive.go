@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"os"
 	"os/signal"
+	"slices"
 	"strings"
 	"syscall"
 
@@ -41,21 +42,31 @@ func receive(args []string, stdout *os.File, stderr io.Writer, log *slog.Logger)
 	if err := noArguments(parseFlags("receive", args, &c, stderr)); err != nil {
 		return err
 	}
+	admin, err := c.openAdmin()
+	if err != nil {
+		return err
+	}
+	defer admin.close()
+	c.Spool.Dir = "" // what is not acknowledged the agents keep
 	outputs, err := c.openOutputs(stdout, log)
 	if err != nil {
 		return err
 	}
-	collector, err := sender.NewCollector(sender.CollectorConfig{Listen: c.Receive.Listen, TLS: c.Receive.TLS.sender(),
+	for i := range outputs {
+		outputs[i].Notify = tellSinks(log)
+	}
+	taker, err := sender.NewCollector(sender.CollectorConfig{Listen: c.Receive.Listen, TLS: c.Receive.TLS.sender(),
 		Connections: c.Receive.Connections, Outputs: outputs})
 	if err != nil {
 		return errors.Join(err, closeOutputs(outputs))
 	}
-	log.Info("receiving", "listen", collector.Addr())
+	log.Info("receiving", "listen", taker.Addr())
 	signal.Ignore(syscall.SIGHUP) // logrotate(8) sends it; files are reopened without
+	admin.serve(log, collector(slices.Concat(receiveFamilies, receiveStateFamilies), receiveMetrics(taker, outputs)))
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	err = collector.Run(ctx)
-	log.Info("received", "stats", fmt.Sprintf("%+v", collector.Stats()))
+	err = taker.Run(ctx)
+	log.Info("received", "stats", fmt.Sprintf("%+v", taker.Stats()))
 	return err
 }
 
@@ -65,15 +76,28 @@ func consume(args []string, stdout *os.File, stderr io.Writer, log *slog.Logger)
 	if err := noArguments(parseFlags("consume", args, &c, stderr)); err != nil {
 		return err
 	}
+	admin, err := c.openAdmin()
+	if err != nil {
+		return err
+	}
+	defer admin.close()
 	cfg, err := c.Consume.open(stdout)
 	if err != nil {
 		return err
+	}
+	cfg.Notify = func(err error) {
+		if err != nil {
+			log.Warn("the topic cannot be read", "err", err)
+		} else {
+			log.Info("the topic can be read again", "topic", cfg.Topic)
+		}
 	}
 	consumer, err := analyze.New(cfg)
 	if err != nil {
 		return usageOr(err)
 	}
 	log.Info("consuming", "topic", cfg.Topic, "group", cfg.Group)
+	admin.serve(log, collector(consumeFamilies, consumeMetrics(consumer)))
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	return consumer.Run(ctx)

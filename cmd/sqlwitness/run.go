@@ -9,13 +9,16 @@ import (
 	"os"
 	"os/signal"
 	"runtime/debug"
+	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 
 	"sqlwitness/probe"
 	"sqlwitness/sender"
+	"sqlwitness/watcher"
 )
 
 // runLive audits live traffic until SIGINT or SIGTERM, then drains what was
@@ -33,13 +36,11 @@ func runLive(args []string, stdout *os.File, stderr io.Writer, log *slog.Logger)
 	if len(rest) > 0 {
 		return usageError{fmt.Errorf("run: unexpected argument %q; to audit a capture file: sqlwitness read %s", rest[0], rest[0])}
 	}
-	if c.pprof != "" {
-		stop, err := serveProfiles(c.pprof)
-		if err != nil {
-			return err
-		}
-		defer stop()
+	admin, err := c.openAdmin()
+	if err != nil {
+		return err
 	}
+	defer admin.close()
 	filter, err := c.filter()
 	if err != nil {
 		return err
@@ -59,7 +60,7 @@ func runLive(args []string, stdout *os.File, stderr io.Writer, log *slog.Logger)
 	if err != nil {
 		return err
 	}
-	l := &live{filter: filter, engine: engine, pipeline: p, log: log}
+	l := &live{filter: filter, engine: engine, pipeline: p, admin: admin, log: log}
 	return l.run(stderr)
 }
 
@@ -84,8 +85,11 @@ func (c *config) blockBytes(interfaces []int, log *slog.Logger) int {
 // live is one run of the agent.
 type live struct {
 	*pipeline
-	engine engine
-	log    *slog.Logger
+	engine   engine
+	admin    *admin
+	watched  *watcher.Watcher             // nil: no account is configured
+	compared atomic.Pointer[serverReport] // of the last agent_report
+	log      *slog.Logger
 
 	mu     sync.Mutex
 	filter probe.Filter // in force
@@ -96,16 +100,14 @@ func (l *live) run(stderr io.Writer) error {
 	defer stop()
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	watched, err := l.config.openWatcher(ctx, l.log)
-	if err != nil {
+	var err error
+	if l.watched, err = l.config.openWatcher(ctx, l.log); err != nil {
 		return err
 	}
-	if watched != nil {
-		defer watched.Close()
-	}
 	var books *accounts
-	if watched != nil {
-		books = &accounts{watcher: watched, ports: l.filter.Ports}
+	if l.watched != nil {
+		defer l.watched.Close()
+		books = &accounts{watcher: l.watched, ports: l.filter.Ports}
 	}
 	if err := l.announceStart(l.started); err != nil {
 		return err
@@ -120,7 +122,9 @@ func (l *live) run(stderr io.Writer) error {
 	l.log.Info("auditing", "ports", portList(l.filter.Ports), "interfaces", strings.Join(l.config.Capture.Interfaces, ","),
 		"shards", len(sources), "ring", fmt.Sprintf("%d MiB, %v", l.config.Capture.RingMiB, time.Duration(l.config.Capture.RingBlocks)*l.config.Capture.Tick),
 		"mask", l.config.Mask.String())
-	finished := l.start(sources, l.config.worker(l.filter.Mode), watched)
+	finished := l.start(sources, l.config.worker(l.filter.Mode), l.watched)
+	l.admin.serve(l.log, collector(slices.Concat(runFamilies, sinkFamilies), l.metrics))
+	defer l.admin.close()
 
 	select {
 	case <-ctx.Done():
@@ -157,7 +161,13 @@ func (l *live) end(lanes int) error {
 }
 
 // captured is what the engine counted.
-func (l *live) captured() probe.Stats { return l.engine.stats() }
+func (l *live) captured() probe.Stats {
+	var sum probe.Stats
+	for _, s := range l.engine.stats() {
+		sum.Add(&s)
+	}
+	return sum
+}
 
 // followInterfaces swaps the kernel's filter when devices come and go. A device
 // that was asked for by name and is gone ends the run.

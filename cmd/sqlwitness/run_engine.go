@@ -10,7 +10,7 @@ import (
 // An engine is a live capture under way.
 type engine interface {
 	sources() []worker.Source // one per shard
-	stats() probe.Stats
+	stats() []probe.Stats     // of each ring
 	SetFilter(probe.Filter) error
 	Stop() error
 	Close() error
@@ -40,11 +40,9 @@ func (r rings) sources() (out []worker.Source) {
 	return out
 }
 
-func (r rings) stats() probe.Stats {
-	var sum probe.Stats
+func (r rings) stats() (out []probe.Stats) {
 	for _, ring := range r.Rings() {
-		s := ring.Stats()
-		sum.Add(&s)
+		out = append(out, ring.Stats())
 	}
-	return sum
+	return out
 }

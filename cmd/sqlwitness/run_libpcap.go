@@ -78,7 +78,7 @@ func openDevice(c *config, filter probe.Filter, _ *slog.Logger) (engine, error) 
 
 func (d device) sources() []worker.Source { return d.parts }
 
-func (d device) stats() probe.Stats { return d.Stats() }
+func (d device) stats() []probe.Stats { return []probe.Stats{d.Stats()} }
 
 // SetFilter has nothing to change: the device stays, and devices are all that
 // changes during a run.

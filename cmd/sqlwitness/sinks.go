@@ -157,19 +157,23 @@ func (c *config) openOutputs(stdout *os.File, log *slog.Logger) ([]sender.Output
 		if err != nil {
 			return nil, errors.Join(err, closeOutputs(outputs))
 		}
-		o.Notify = func(name string, err error) {
-			if err != nil {
-				log.Warn("sink is down, events wait", "sink", name, "err", err)
-			} else {
-				log.Info("sink is up again", "sink", name)
-			}
-		}
-		if c.Sinks[i].Type == "stdout" {
-			o.Notify = nil // its error ends it, and is told then
+		if c.Sinks[i].Type != "stdout" { // its error ends it, and is told then
+			o.Notify = tellSinks(log)
 		}
 		outputs = append(outputs, o)
 	}
 	return outputs, nil
+}
+
+// tellSinks logs each change of a sink's state.
+func tellSinks(log *slog.Logger) func(name string, err error) {
+	return func(name string, err error) {
+		if err != nil {
+			log.Warn("sink is down, events wait", "sink", name, "cause", string(sender.CauseOf(err)), "err", err)
+		} else {
+			log.Info("sink is up again", "sink", name)
+		}
+	}
 }
 
 // closeOutputs closes what was opened before one could not be.
