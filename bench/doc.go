@@ -9,4 +9,5 @@
 //	agent      sqlwitness as a process         losscheck   numbered statements, counted
 //	cmd/demo   the five-minute tour            cmd/losscheck   loss and CPU on this machine
 //	cmd/generate   the ends of the generator
+//	proxies    clients behind a proxy          watch   the watcher against servers
 package bench

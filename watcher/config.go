@@ -18,6 +18,7 @@ const (
 	DefaultInterval      = 10 * time.Second
 	DefaultTimeout       = 5 * time.Second
 	DefaultProxyInterval = time.Second
+	DefaultRemember      = 10 * time.Second
 )
 
 // An Endpoint says how to log in. It holds the place of a password, never the
@@ -45,6 +46,9 @@ type Config struct {
 	Interval time.Duration // between polls that nobody asked for, 1 s to 10 min; 0 = DefaultInterval
 	Timeout  time.Duration // of each query and of a login, 100 ms to 60 s; 0 = DefaultTimeout
 	Proxies  []ProxyConfig
+	// Remember is how long ago a command may have been sent that Fronts are asked
+	// for, up to 10 min; 0 = DefaultRemember.
+	Remember time.Duration
 	// Log is called once for each change of a State: once at a time for each
 	// target, but by a goroutine for each. It must not wait.
 	Log func(State)
@@ -75,6 +79,9 @@ func (c Config) withDefaults() (Config, error) {
 		return c, err
 	}
 	if c.Timeout, err = within("watch.timeout", c.Timeout, DefaultTimeout, 100*time.Millisecond, time.Minute); err != nil {
+		return c, err
+	}
+	if c.Remember, err = within("watch.remember", c.Remember, DefaultRemember, 0, 10*time.Minute); err != nil {
 		return c, err
 	}
 	if err := c.Endpoint.check("watch"); err != nil {

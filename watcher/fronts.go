@@ -2,6 +2,8 @@ package watcher
 
 import (
 	"net/netip"
+	"slices"
+	"sort"
 	"time"
 )
 
@@ -47,16 +49,12 @@ type hold struct {
 	lent string
 }
 
-// keptReadings bounds the readings that are remembered of a proxy. They must reach
-// as far back as an event may be old that is asked for.
-const keptReadings = 8
-
 // A Verdict says what is known of the client behind a command.
 type Verdict uint8
 
 // The verdicts.
 const (
-	NotProxied   Verdict = iota // no reading has the connection
+	NotProxied   Verdict = iota // the readings do not have the connection
 	FrontUnknown                // it is a proxy's; who had it then is not certain
 	FrontPending                // the next reading may tell
 	FrontKnown
@@ -91,27 +89,21 @@ func (f *Fronts) Find(client, server netip.AddrPort, atNs int64) (Front, Verdict
 }
 
 func (p *proxyReadings) find(b backend, server netip.Addr, atNs int64) (Front, Verdict) {
-	listed := NotProxied
-	before := -1
-	for i := range p.readings {
-		r := &p.readings[i]
-		if h, ok := r.held[b]; ok && h.reaches(server) {
-			listed = FrontUnknown
-		}
-		if r.endedNs <= atNs {
-			before = i
-		}
+	all := p.readings
+	after := sort.Search(len(all), func(i int) bool { return all[i].endedNs > atNs })
+	if after == 0 {
+		return Front{}, p.lists(b, server)
 	}
-	if listed == NotProxied || before < 0 {
-		return Front{}, listed
+	was, ok := all[after-1].held[b]
+	if !ok || !was.reaches(server) {
+		return Front{}, p.lists(b, server)
 	}
-	was, ok := p.readings[before].held[b]
-	if !ok || !was.reaches(server) || !p.sticky && was.lent == "" {
-		return Front{}, listed
+	if !p.sticky && was.lent == "" {
+		return Front{}, FrontUnknown
 	}
-	for _, r := range p.readings[before+1:] {
+	for _, r := range all[after:] {
 		if is, ok := r.held[b]; !ok || is != was {
-			return Front{}, listed
+			return Front{}, FrontUnknown
 		}
 		if r.beganNs >= atNs {
 			return was.Front, FrontKnown
@@ -120,18 +112,28 @@ func (p *proxyReadings) find(b backend, server netip.Addr, atNs int64) (Front, V
 	return Front{}, FrontPending
 }
 
+// lists is FrontUnknown if the last reading has a connection.
+func (p *proxyReadings) lists(b backend, server netip.Addr) Verdict {
+	if n := len(p.readings); n > 0 {
+		if h, ok := p.readings[n-1].held[b]; ok && h.reaches(server) {
+			return FrontUnknown
+		}
+	}
+	return NotProxied
+}
+
 // reaches tells that a hold does not contradict a server.
 func (h *hold) reaches(server netip.Addr) bool {
 	return !h.serverHost.IsValid() || h.serverHost == server
 }
 
-// with are the readings with one more, without the oldest if there are many.
-func (p proxyReadings) with(r reading) proxyReadings {
+// with are the readings with one more, without those that ended before ns.
+func (p proxyReadings) with(r reading, ns int64) proxyReadings {
 	old := p.readings
-	if len(old) >= keptReadings {
-		old = old[len(old)-keptReadings+1:]
+	for len(old) > 0 && old[0].endedNs < ns {
+		old = old[1:]
 	}
-	p.readings = append(append(make([]reading, 0, keptReadings), old...), r)
+	p.readings = append(slices.Clone(old), r)
 	return p
 }
 
@@ -145,7 +147,7 @@ func NewFronts(times []time.Time, server uint16, held map[netip.AddrPort]Front) 
 		for peer, f := range held {
 			r.held[backend{peer, server}] = hold{Front: f, lent: "1"}
 		}
-		p = p.with(r)
+		p = p.with(r, 0)
 	}
 	return &Fronts{proxies: []proxyReadings{p}}
 }

@@ -15,6 +15,7 @@ type proxy struct {
 	client   *client
 	status   *status
 	interval time.Duration
+	remember time.Duration
 	readings proxyReadings
 	publish  func(proxyReadings)
 	failures int
@@ -25,7 +26,7 @@ func newProxy(p ProxyConfig, cfg Config, publish func(proxyReadings)) (*proxy, e
 	if err != nil {
 		return nil, err
 	}
-	return &proxy{client: c, interval: p.Interval, status: newStatus(p.String(), true, cfg.Log), publish: publish,
+	return &proxy{client: c, interval: p.Interval, remember: cfg.Remember, status: newStatus(p.String(), true, cfg.Log), publish: publish,
 		readings: proxyReadings{sticky: p.Sticky}}, nil
 }
 
@@ -51,7 +52,7 @@ func (p *proxy) poll(ctx context.Context) func() time.Time {
 		return at(time.Now().Add(backoff(p.failures)))
 	}
 	p.failures = 0
-	p.readings = p.readings.with(now)
+	p.readings = p.readings.with(now, now.beganNs-int64(p.remember))
 	p.publish(p.readings)
 	p.judge(now)
 	return at(began.Add(p.interval))

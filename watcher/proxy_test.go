@@ -47,7 +47,7 @@ func watchProxy(t *testing.T, p *fakeServer, sticky bool) *Watcher {
 	t.Helper()
 	server := &fakeServer{answer: healthy().answer}
 	e := Endpoint{Address: "10.0.0.2:6032", User: "admin", TLS: "off", dial: p.dial}
-	return watchFake(t, server, Config{Timeout: time.Second, Proxies: []ProxyConfig{{Endpoint: e, Sticky: sticky}}})
+	return watchFake(t, server, Config{Timeout: time.Second, Remember: 7500 * time.Millisecond, Proxies: []ProxyConfig{{Endpoint: e, Sticky: sticky}}})
 }
 
 // A front is told for times between two polls that saw the same session hold

@@ -49,7 +49,8 @@ func (c *config) watcher() watcher.Config {
 	if endpoint.Socket != "" {
 		endpoint.Address = ""
 	}
-	out := watcher.Config{Endpoint: endpoint, Interval: w.Interval, Timeout: w.Timeout}
+	out := watcher.Config{Endpoint: endpoint, Interval: w.Interval, Timeout: w.Timeout,
+		Remember: 2*w.IdentityWait + time.Second} // for its user first, then for the proxy's client
 	for _, p := range w.Proxies {
 		out.Proxies = append(out.Proxies, watcher.ProxyConfig{Interval: p.Interval, Sticky: p.Sticky, Endpoint: watcher.Endpoint{
 			Address: p.Address, User: p.User, PasswordFile: p.PasswordFile, PasswordEnv: p.PasswordEnv, TLS: p.TLS, TLSCA: p.TLSCA}})
