@@ -47,6 +47,12 @@ const (
 // arguments. Events go to stdout; what it says on stderr is kept. Start returns
 // when the agent captures.
 func Start(ctx context.Context, stdout io.Writer, argv ...string) (*Agent, error) {
+	return StartOther(ctx, stdout, ready, argv...)
+}
+
+// StartOther runs another program that captures, and returns when it says so on
+// stderr. It must end by SIGINT, as Stop wants it.
+func StartOther(ctx context.Context, stdout io.Writer, says string, argv ...string) (*Agent, error) {
 	a := &Agent{cmd: exec.Command(argv[0], argv[1:]...), exited: make(chan struct{})}
 	a.cmd.Stdout, a.cmd.Stderr = stdout, &a.stderr
 	a.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL, Setpgid: true}
@@ -57,7 +63,7 @@ func Start(ctx context.Context, stdout io.Writer, argv ...string) (*Agent, error
 		a.cmd.Wait()
 		close(a.exited)
 	}()
-	if err := a.waitReady(ctx); err != nil {
+	if err := a.waitReady(ctx, says); err != nil {
 		a.cmd.Process.Kill()
 		<-a.exited
 		return nil, err
@@ -76,10 +82,10 @@ func (a *Agent) Stop() error {
 	case <-time.After(stopTimeout):
 		a.cmd.Process.Kill()
 		<-a.exited
-		return fmt.Errorf("sqlwitness did not stop within %v: %s", stopTimeout, a.Stderr())
+		return fmt.Errorf("%s did not stop within %v: %s", a.cmd.Path, stopTimeout, a.Stderr())
 	}
 	if !a.cmd.ProcessState.Success() {
-		return fmt.Errorf("sqlwitness: %v: %s", a.cmd.ProcessState, a.Stderr())
+		return fmt.Errorf("%s: %v: %s", a.cmd.Path, a.cmd.ProcessState, a.Stderr())
 	}
 	return nil
 }
@@ -100,14 +106,14 @@ func (a *Agent) Pid() int { return a.cmd.Process.Pid }
 // connection has to find out.
 const ready = "msg=auditing"
 
-func (a *Agent) waitReady(ctx context.Context) error {
+func (a *Agent) waitReady(ctx context.Context, says string) error {
 	deadline := time.After(startTimeout)
-	for !strings.Contains(a.Stderr(), ready) {
+	for !strings.Contains(a.Stderr(), says) {
 		select {
 		case <-a.exited:
-			return fmt.Errorf("sqlwitness ended at start: %v: %s", a.cmd.ProcessState, a.Stderr())
+			return fmt.Errorf("%s ended at start: %v: %s", a.cmd.Path, a.cmd.ProcessState, a.Stderr())
 		case <-deadline:
-			return fmt.Errorf("sqlwitness does not audit after %v: %s", startTimeout, a.Stderr())
+			return fmt.Errorf("%s does not capture after %v: %s", a.cmd.Path, startTimeout, a.Stderr())
 		case <-ctx.Done():
 			return ctx.Err()
 		case <-time.After(10 * time.Millisecond):

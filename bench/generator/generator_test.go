@@ -113,16 +113,16 @@ func TestClientForOthers(t *testing.T) {
 	}
 	cfg := LoadConfig{Addr: srv.Addr("127.0.0.1"), User: "bench", Password: "b3nch", Conns: 2, Rate: 200, Duration: time.Second, Depth: 2}
 	for _, cfg.Prepared = range []int{0, 1} {
-		if res, err := Load(t.Context(), cfg, func() {}); err != nil || res.Sent != 200 {
+		if res, err := Load(t.Context(), cfg, func() {}, nil); err != nil || res.Sent != 200 {
 			t.Errorf("%d prepared: %d of 200 sent, %v", cfg.Prepared, res.Sent, err)
 		}
 	}
 	cfg.Prepared = 2
-	if _, err := Load(t.Context(), cfg, func() {}); err == nil || !strings.Contains(err.Error(), "sbtest2") {
+	if _, err := Load(t.Context(), cfg, func() {}, nil); err == nil || !strings.Contains(err.Error(), "sbtest2") {
 		t.Errorf("a table is missing: %v", err)
 	}
 	cfg.Password = "wrong"
-	if _, err := Load(t.Context(), cfg, func() {}); err == nil || !strings.Contains(err.Error(), "Access denied") {
+	if _, err := Load(t.Context(), cfg, func() {}, nil); err == nil || !strings.Contains(err.Error(), "Access denied") {
 		t.Errorf("a wrong password: %v", err)
 	}
 }
@@ -140,7 +140,7 @@ func TestLoad(t *testing.T) {
 		{Conns: 5, Depth: 3},
 	} {
 		c.Addr, c.User, c.Password, c.Duration = addr, account.User, account.Password, 300*time.Millisecond
-		res, err := Load(t.Context(), c, func() {})
+		res, err := Load(t.Context(), c, func() {}, nil)
 		if err != nil {
 			t.Errorf("%+v: %v", c, err)
 			continue
@@ -170,7 +170,7 @@ func TestNoCoordinatedOmission(t *testing.T) {
 	}
 	defer l.Close()
 	go pausing(l, 200*time.Millisecond)
-	res, err := Load(t.Context(), LoadConfig{Addr: l.Addr().String(), User: "u", Conns: 1, Depth: 1, Rate: 1000, Duration: 400 * time.Millisecond}, func() {})
+	res, err := Load(t.Context(), LoadConfig{Addr: l.Addr().String(), User: "u", Conns: 1, Depth: 1, Rate: 1000, Duration: 400 * time.Millisecond}, func() {}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -200,5 +200,38 @@ func pausing(l net.Listener, pause time.Duration) {
 			id = 2
 		}
 		conn.Write(okPacket(id))
+	}
+}
+
+// Both ends as processes: the client stops where it is told to, twice.
+func TestProcesses(t *testing.T) {
+	program, err := Build(t.Context(), t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	cfg := account
+	cfg.Addr, cfg.Rows, cfg.RowBytes = "127.0.0.1:0", 1, 10
+	s, err := Start(t.Context(), cfg, program)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var said []string
+	c := LoadConfig{Addr: s.Addr, User: account.User, Password: account.Password, Conns: 3, Rate: 1000, Duration: 100 * time.Millisecond, Depth: 1}
+	res, err := RunWatched(t.Context(), c, func(pid int) {
+		said = append(said, fmt.Sprint("started ", pid > 0))
+	}, func() { said = append(said, "answered") }, program)
+	if err != nil || res.Sent != 100 || len(res.Numbered) != 3 || fmt.Sprint(said) != "[started true answered]" {
+		t.Errorf("%+v, %v, %v", res, err, said)
+	}
+	c.Password = "wrong"
+	if _, err := Run(t.Context(), c, nil, program); err == nil || !strings.Contains(err.Error(), "Access denied") {
+		t.Errorf("a wrong password: %v", err)
+	}
+	if err := s.Stop(); err != nil {
+		t.Error(err)
+	}
+	cfg.Addr = "192.0.2.1:1" // TEST-NET-1, no address of this machine
+	if _, err := Start(t.Context(), cfg, program); err == nil || !strings.Contains(err.Error(), "bind") {
+		t.Errorf("an address of another machine: %v", err)
 	}
 }

@@ -35,9 +35,10 @@ const quantum = 50 * time.Microsecond
 // stuck is how long Load waits for a response.
 const stuck = 20 * time.Second
 
-// Load opens the connections, calls started, sends by the schedule, and returns
-// when all is answered. An error of the server ends it.
-func Load(ctx context.Context, cfg LoadConfig, started func()) (LoadResult, error) {
+// Load opens the connections, calls started, and sends by the schedule. When all
+// is answered it calls answered, which may be nil, and closes the connections. An
+// error of the server ends it.
+func Load(ctx context.Context, cfg LoadConfig, started func(), answered func(LoadResult)) (LoadResult, error) {
 	if err := cfg.check(); err != nil {
 		return LoadResult{}, err
 	}
@@ -72,7 +73,11 @@ func Load(ctx context.Context, cfg LoadConfig, started func()) (LoadResult, erro
 		return LoadResult{}, err
 	}
 	started()
-	return l.run(ctx)
+	res, err := l.run(ctx)
+	if err == nil && answered != nil {
+		answered(res)
+	}
+	return res, err
 }
 
 func (l *loader) close() {

@@ -7,8 +7,10 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -34,7 +36,7 @@ type Server struct {
 // Start starts a server. Argv is the program that Build made, perhaps behind a
 // prefix such as that of a namespace, which must become the program.
 func Start(ctx context.Context, cfg ServerConfig, argv ...string) (*Server, error) {
-	s := &Server{cmd: command(ctx, append(argv, "serve", "-addr", cfg.Addr, "-user", cfg.User, "-password", cfg.Password,
+	s := &Server{cmd: command(ctx, append(slices.Clone(argv), "serve", "-addr", cfg.Addr, "-user", cfg.User, "-password", cfg.Password,
 		"-rows", fmt.Sprint(cfg.Rows), "-row-bytes", fmt.Sprint(cfg.RowBytes)))}
 	s.cmd.Stderr = &s.said
 	out, err := s.cmd.StdoutPipe()
@@ -64,11 +66,18 @@ func (s *Server) Stop() error {
 	return nil
 }
 
-// Run runs a client to its end. It calls started with the client's process id once
-// its connections are logged in, just before the first statement.
+// Run runs a client to its end. It calls started, which may be nil, with the
+// client's process id once its connections are logged in, before the first
+// statement.
 func Run(ctx context.Context, cfg LoadConfig, started func(pid int), argv ...string) (LoadResult, error) {
+	return RunWatched(ctx, cfg, started, nil, argv...)
+}
+
+// RunWatched is Run, and calls answered when all statements are answered and the
+// connections are still open. The client waits for both.
+func RunWatched(ctx context.Context, cfg LoadConfig, started func(pid int), answered func(), argv ...string) (LoadResult, error) {
 	var res LoadResult
-	cmd := command(ctx, append(argv, "load", "-json", "-addr", cfg.Addr, "-user", cfg.User, "-password", cfg.Password,
+	cmd := command(ctx, append(slices.Clone(argv), "load", "-json", "-addr", cfg.Addr, "-user", cfg.User, "-password", cfg.Password,
 		"-conns", fmt.Sprint(cfg.Conns), "-rate", fmt.Sprint(cfg.Rate), "-duration", cfg.Duration.String(), "-depth", fmt.Sprint(cfg.Depth),
 		"-sql-bytes", fmt.Sprint(cfg.SQLBytes), "-prepared", fmt.Sprint(cfg.Prepared)))
 	var said bytes.Buffer
@@ -77,20 +86,42 @@ func Run(ctx context.Context, cfg LoadConfig, started func(pid int), argv ...str
 	if err != nil {
 		return res, err
 	}
+	in, err := cmd.StdinPipe()
+	if err != nil {
+		return res, err
+	}
 	if err := cmd.Start(); err != nil {
 		return res, err
 	}
-	lines := bufio.NewReader(out)
-	if _, err = lines.ReadString('\n'); err == nil {
+	err = talk(bufio.NewReader(out), in, &res, func() {
 		if started != nil {
 			started(cmd.Process.Pid)
 		}
-		err = json.NewDecoder(lines).Decode(&res)
-	}
+	}, answered)
 	if failed := cmd.Wait(); failed != nil {
 		return res, fmt.Errorf("generate load: %w: %s", failed, &said)
 	}
 	return res, err
+}
+
+// talk is the other side of generate load -json.
+func talk(out *bufio.Reader, in io.WriteCloser, res *LoadResult, started, answered func()) error {
+	defer in.Close()
+	if _, err := out.ReadString('\n'); err != nil {
+		return err
+	}
+	started()
+	if _, err := io.WriteString(in, "\n"); err != nil {
+		return err
+	}
+	line, err := out.ReadBytes('\n')
+	if err != nil {
+		return err
+	}
+	if answered != nil {
+		answered()
+	}
+	return json.Unmarshal(line, res)
 }
 
 // command is a program that ends with this one, and when the context does.

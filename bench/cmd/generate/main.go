@@ -6,6 +6,7 @@
 package main
 
 import (
+	"bufio"
 	"context"
 	"encoding/json"
 	"flag"
@@ -66,19 +67,20 @@ func load(ctx context.Context, args []string) error {
 	f.IntVar(&cfg.Depth, "depth", 1, "commands in flight per connection")
 	f.IntVar(&cfg.SQLBytes, "sql-bytes", 0, "about the length of a statement; 0 is the shortest")
 	f.IntVar(&cfg.Prepared, "prepared", 0, "statements to prepare on each connection and to execute in turn; 0 is the text protocol")
-	asJSON := f.Bool("json", false, "say as JSON that it starts, and what it did")
+	asJSON := f.Bool("json", false, "speak with a program: say {} and wait for a line before the first statement, say the result and wait for a line before the connections are closed")
 	f.Parse(args)
-	res, err := generator.Load(ctx, cfg, func() {
-		if *asJSON {
-			fmt.Println("{}")
+	if !*asJSON {
+		res, err := generator.Load(ctx, cfg, func() {}, nil)
+		if err == nil {
+			fmt.Println(res)
 		}
-	})
-	if err != nil {
 		return err
 	}
-	if *asJSON {
-		return json.NewEncoder(os.Stdout).Encode(res)
+	in, out := bufio.NewReader(os.Stdin), json.NewEncoder(os.Stdout)
+	say := func(v any) {
+		out.Encode(v)
+		in.ReadString('\n')
 	}
-	fmt.Println(res)
-	return nil
+	_, err := generator.Load(ctx, cfg, func() { say(struct{}{}) }, func(res generator.LoadResult) { say(res) })
+	return err
 }
