@@ -6,8 +6,9 @@
 //	mariadb    a server of one's own           netns   where packets travel
 //	load       clients that send statements    truth   what the server did; the comparison
 //	generator  load without a database: any rate, connections, sizes
+//	speed      loss, CPU, memory and latency beside that load   meter   what reads them
 //	agent      sqlwitness as a process         losscheck   numbered statements, counted
 //	cmd/demo   the five-minute tour            cmd/losscheck   loss and CPU on this machine
-//	cmd/generate   the ends of the generator
 //	proxies    clients behind a proxy          watch   the watcher against servers
+//	cmd/generate   the ends of the generator   cmd/ringonly    the floor of every capture
 package bench
