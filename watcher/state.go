@@ -39,7 +39,7 @@ const (
 // Causes are all of them, for metrics that have a series of each.
 func Causes() []Cause {
 	return []Cause{CauseStarting, CauseUnreachable, CauseTimeout, CausePassword, CauseLogin, CauseHost, CauseConnections,
-		CauseTLS, CauseProcessMissing, CauseQuery}
+		CauseTLS, CauseProcessMissing, CauseQuery, CauseNotExtended}
 }
 
 // A State says whether a server or a proxy is watched, and why not.

@@ -45,6 +45,7 @@ var runFamilies = []family{
 	{"users_identified_total", "Connections whose user the process list told.", nil},
 	{"connections_without_user", "Connections whose user is not known now.", nil},
 	{"identity_waits_expired_total", "Times that events of a connection went on without a user.", nil},
+	{"proxied_commands_total", "Events of commands on connections of a proxy, by whether their client is known.", []string{"client"}},
 
 	{"shape_misses_total", "Statements of a form that was not known.", nil},
 	{"shapes_studied_total", "Forms of statements that were parsed.", nil},
@@ -57,7 +58,7 @@ var runFamilies = []family{
 	{"loss_ratio", "Share of the server's questions that was not audited, between min and max; absent where coverage is partial.", []string{"bound"}},
 	{"coverage_full", "1 if the agent should see all of the server's traffic, else 0.", nil},
 
-	{"watcher_state", "1 for the state that holds: up, or why the server is not watched.", []string{"target", "cause"}},
+	{"watcher_state", "1 for the state that holds: up, or why the server, or the proxy, is not watched.", []string{"target", "cause"}},
 	{"watcher_polls_total", "Readings of the server's process list.", nil},
 	{"watcher_poll_duration_seconds", "How long the last reading took.", nil},
 	{"watcher_poll_age_seconds", "Time since the last reading.", nil},
@@ -110,6 +111,8 @@ func (l *live) shardMetrics(emit emitter) {
 	emit("users_identified_total", float64(s.Identified))
 	emit("connections_without_user", float64(s.Anonymous))
 	emit("identity_waits_expired_total", float64(s.GaveUp))
+	emit("proxied_commands_total", float64(s.ProxiedKnown), "known")
+	emit("proxied_commands_total", float64(diff(s.ProxiedCommands, s.ProxiedKnown)), "unknown")
 	emit("sessions_started_total", float64(s.Sockets), "socket")
 	streamMetrics(&s.Stream, emit)
 }
