@@ -68,8 +68,12 @@ func (l *Lane) textClassesOf() classSet {
 	if !f.lexed {
 		return 0
 	}
-	set := f.firstSeen
-	for _, c := range l.masker.best.commands {
+	return f.firstSeen | l.masker.best.classes
+}
+
+// classesOf are the classes that a text of these statements has.
+func classesOf(commands []sqlCommand) (set classSet) {
+	for _, c := range commands {
 		switch c.rank() {
 		case rankDDL:
 			set |= classDDL

@@ -58,7 +58,7 @@ func (x *lexer) slash(s []byte, i int) int {
 	case x.inside == commentOther, x.inside != commentNone && kind != commentNone:
 		return x.giveUp(s, body)
 	case kind != commentNone:
-		x.inside = kind
+		x.inside, x.special = kind, true
 		return start
 	}
 	k := bytes.Index(s[body:], []byte("*/"))

@@ -28,6 +28,13 @@ type analysis struct {
 	json analysisJSON
 }
 
+// use keeps the cache from giving a up next.
+func (a *analysis) use() {
+	if !a.used.Load() {
+		a.used.Store(true)
+	}
+}
+
 // parsed tells whether the worker is done with the shape.
 func (a *analysis) parsed() bool { return a.digest != "" }
 

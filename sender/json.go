@@ -80,10 +80,10 @@ func (l *Lane) appendStatement(dst []byte, e *stream.Event) []byte {
 	if name := e.Command.String(); name != "" {
 		dst = append(append(append(dst, `,"command":"`...), name...), '"')
 	}
-	if f.lexed {
-		dst = l.appendCommands(dst)
-	}
-	if f.hasSQL {
+	if t := f.template; t != nil && f.limits.lists && f.limits.sql >= len(t.masked) {
+		dst = append(dst, t.json...)
+		dst = appendUintField(dst, `,"sql_bytes":`, uint64(max(e.SQLBytes, len(e.SQL))))
+	} else if dst = l.appendCommands(dst); f.hasSQL {
 		var valid bool
 		text := cut(f.sql, f.limits.sql)
 		dst, valid = appendJSONString(append(dst, `,"sql":`...), text)
@@ -143,13 +143,19 @@ func (l *Lane) appendParams(dst []byte, e *stream.Event) []byte {
 
 // appendCommands appends the kinds of the text's statements.
 func (l *Lane) appendCommands(dst []byte) []byte {
-	best := &l.masker.best
-	dst = append(best.command().appendTo(append(dst, `,"sql_command":"`...)), '"')
-	if len(best.commands) < 2 || !l.facts.limits.lists {
+	if !l.facts.lexed {
+		return dst
+	}
+	return l.masker.best.appendCommands(dst, l.facts.limits.lists)
+}
+
+func (l *lexed) appendCommands(dst []byte, all bool) []byte {
+	dst = append(l.command().appendTo(append(dst, `,"sql_command":"`...)), '"')
+	if len(l.commands) < 2 || !all {
 		return dst
 	}
 	dst = append(dst, `,"sql_commands":[`...)
-	for i, c := range best.commands {
+	for i, c := range l.commands {
 		if i > 0 {
 			dst = append(dst, ',')
 		}

@@ -19,6 +19,7 @@ type Lane struct {
 	selector selector
 	analyst  analyst // of Config.Wait
 	masker   Masker
+	known    templateCache
 	utf8     stream.Transcoder
 	clock    clock
 	prefix   string        // of the `session` field: hash of agent and boot, lane
@@ -41,6 +42,7 @@ type facts struct {
 	form      []byte
 	shapeKey  uint64    // 0: the command has no shape
 	shape     *analysis // nil: the same
+	template  *template // that the text is an instance of, or nil
 	firstSeen classSet  // classFirstSeen or nothing
 	cutParams bool      // a bound value was shortened
 	limits    limits
@@ -154,7 +156,7 @@ func (l *Lane) examine(e *stream.Event) {
 func (l *Lane) begin(e *stream.Event) {
 	f := &l.facts
 	f.hasSQL, f.lexed, f.rendered, f.secret, f.cutParams = false, false, false, false, false
-	f.shapeKey, f.shape, f.firstSeen = 0, nil, 0
+	f.shapeKey, f.shape, f.template, f.firstSeen = 0, nil, nil, 0
 	if e.Kind == stream.KindCommand {
 		f.hasSQL = len(e.SQL) > 0 || e.SQLBytes > 0 || isStatement(e.Command) && e.Command != stream.ComStmtExecute && e.Flags&stream.FlagNoStatementText == 0
 	}
@@ -167,9 +169,31 @@ func (l *Lane) read(e *stream.Event) {
 		return
 	}
 	multi := e.Command == stream.ComQuery && e.Session.MultiStmts != stream.No
+	var key uint64
+	if l.s.cfg.Mask && !e.SQLTruncated {
+		if key = l.recall(e, multi); f.template != nil {
+			return
+		}
+	}
 	l.masker.read(e.SQL, e.Lex, Options{SecretsOnly: !l.s.cfg.Mask, Multi: multi, Truncated: e.SQLTruncated})
 	f.lexed, f.secret = true, l.masker.best.secret
 	l.findShape(e, multi)
+	if key != 0 && f.shape.parsed() {
+		l.known.learn(key, e.SQL, e.Lex, multi, f.shape, &l.masker, l.s.cfg.MaxEventSQLBytes)
+	}
+}
+
+// recall takes what is known of the statement of e from a template, if there is
+// one for it. key is for learning it otherwise.
+func (l *Lane) recall(e *stream.Event, multi bool) (key uint64) {
+	f := &l.facts
+	t, key := l.known.find(e.SQL, e.Lex, multi)
+	if t != nil {
+		l.masker.recall(t)
+		t.shape.use()
+		f.template, f.lexed, f.shapeKey, f.shape = t, true, t.shape.shape, t.shape
+	}
+	return key
 }
 
 // render masks the texts of e into l.facts, as far as they are not yet.
@@ -216,6 +240,10 @@ func (l *Lane) transcode(e *stream.Event) {
 // mask masks the statement of e, which was read.
 func (l *Lane) mask(e *stream.Event) {
 	f := &l.facts
+	if f.template != nil {
+		f.sql = append(f.sql, f.template.masked...)
+		return
+	}
 	limit := l.s.cfg.MaxEventSQLBytes
 	f.sql = l.masker.appendRead(f.sql, e.SQL, limit+1)
 	f.sqlCut = e.SQLTruncated || len(f.sql) > limit

@@ -124,6 +124,7 @@ type lexer struct {
 	loose      bool // digits behind a byte above 0x7f may be a number
 	careful    bool // loose, or characters of two bytes
 	anySecrets bool
+	special    bool // what a literal says may matter: it stands where the lexer watches, or in a comment that is SQL
 }
 
 // maxListed bounds the lists of statements and accounts of one text.
@@ -139,7 +140,7 @@ func (x *lexer) run(sql []byte, r reading) {
 	x.loose = r.unsure && firstHigh(sql) < len(sql)
 	x.careful = x.loose || r.charset.twoByte()
 	x.spans, x.commands, x.accounts = x.spans[:0], x.commands[:0], x.accounts[:0]
-	x.found, x.firstSpan, x.inside, x.nested, x.anySecrets = 0, 0, commentNone, false, false
+	x.found, x.firstSpan, x.inside, x.nested, x.anySecrets, x.special = 0, 0, commentNone, false, false, false
 	x.st = newStatement()
 	x.scan(sql, 0)
 	x.endStatement()
@@ -229,6 +230,7 @@ func (x *lexer) mask(start, end int, k spanKind, f form) {
 	if x.secretsOnly && k == spanText && speaksOfSecrets(x.sql[start:end]) {
 		k = spanAlways
 	}
+	x.special = x.special || x.st.watch
 	x.spans = append(x.spans, span{int32(start), int32(end), k, f})
 }
 

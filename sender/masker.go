@@ -10,10 +10,14 @@ import (
 // that Mask does not allocate once warm, and belongs to one goroutine.
 type Masker struct {
 	lex   lexer
-	best  lexed
+	best  *lexed // of the text read last: own, or of the template that it matches
+	own   lexed
 	spans []span // of the text read last: borrowed from lex or union
 	union []span
 	merge []span
+	// plain: there was one reading, all of the text, and its literals were where
+	// only their kind matters.
+	plain bool
 }
 
 // Options of Mask.
@@ -30,6 +34,7 @@ type lexed struct {
 	commands []sqlCommand
 	accounts []account
 	secret   bool
+	classes  classSet // of the commands
 }
 
 // maxReadBytes bounds the bytes that are read for one statement, in up to 20
@@ -55,8 +60,10 @@ func (m *Masker) read(sql []byte, mode stream.LexMode, o Options) {
 	x.secretsOnly, x.multi, x.truncated = o.SecretsOnly, o.Multi, o.Truncated
 	r, d := firstReading(sql, mode)
 	x.run(sql, r)
+	m.best = &m.own
 	m.best.take(x)
 	m.spans = x.spans
+	m.plain = !d.any && !o.Truncated && !o.SecretsOnly && !x.special
 	if d.any && d.readings(r)*len(sql) > maxReadBytes {
 		m.maskFrom(d.first(sql), len(sql))
 	} else if d.any {
@@ -113,6 +120,7 @@ func (l *lexed) take(x *lexer) {
 	l.found, l.secret = x.found, x.anySecrets
 	l.commands = append(l.commands[:0], x.commands...)
 	l.accounts = append(l.accounts[:0], x.accounts...)
+	l.classes = classesOf(l.commands)
 }
 
 // command is the most privileged of the text's statements, the first of them.

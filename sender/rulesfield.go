@@ -126,7 +126,10 @@ func shapeFields() []ruleField {
 			return out
 		}),
 		{name: "statements", stage: st, zero: 0, value: func(l *Lane, _ *event) (any, bool) {
-			return max(l.masker.best.found, 1), l.facts.lexed
+			if !l.facts.lexed {
+				return 0, false
+			}
+			return max(l.masker.best.found, 1), true
 		}},
 		text("sql", st, func(l *Lane, e *event) string { l.render(e); return string(l.facts.sql) }),
 		text("digest", st, func(l *Lane, _ *event) string {

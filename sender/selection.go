@@ -66,7 +66,7 @@ func (s *Sender) ShapeStats() ShapeStats {
 func (l *Lane) findShape(e *stream.Event, multi bool) {
 	f, c := &l.facts, l.s.shapes
 	f.form = appendForm(f.form[:0], e.SQL, l.masker.spans)
-	f.shapeKey = shapeOf(c.seed, f.form, e.Lex.Collation, multi)
+	f.shapeKey = shapeOf(c.seed, f.form, e.Lex.Collation, multi, l.masker.best.found)
 	f.shape = c.find(f.shapeKey)
 	if f.shape == nil {
 		l.newShape(e)

@@ -215,12 +215,16 @@ func wordEnd(s []byte, i int) int {
 }
 
 // shapeOf hashes a form. What changes its meaning beside its bytes goes in too:
-// the collation, and whether `;` separates statements.
-func shapeOf(seed maphash.Seed, form []byte, collation uint16, multi bool) uint64 {
+// the collation, whether `;` separates statements, and whether there are several,
+// which may be hidden in what is masked to the end.
+func shapeOf(seed maphash.Seed, form []byte, collation uint16, multi bool, statements int) uint64 {
 	h := maphash.Bytes(seed, form)
-	context := uint64(collation) << 1
+	context := uint64(collation) << 2
 	if multi {
 		context |= 1
+	}
+	if statements > 1 {
+		context |= 2
 	}
 	h ^= context * 0x9e3779b97f4a7c15
 	if h == 0 {

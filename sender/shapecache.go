@@ -57,9 +57,7 @@ func (c *shapeCache) find(shape uint64) *analysis {
 			continue
 		}
 		if a := set.at[i].Load(); a != nil && a.shape == shape {
-			if !a.used.Load() {
-				a.used.Store(true)
-			}
+			a.use()
 			return a
 		}
 	}

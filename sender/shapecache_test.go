@@ -166,7 +166,7 @@ func TestShapeWorker(t *testing.T) {
 	taken := 0
 	for i := range 3 * maxJobs {
 		form := fmt.Appendf(nil, "select a%d from t%d", i, i)
-		shape := shapeOf(c.seed, form, 45, false)
+		shape := shapeOf(c.seed, form, 45, false, 1)
 		c.put(&analysis{shape: shape})
 		if w.offer(shape, form, 1) {
 			taken++
@@ -179,7 +179,7 @@ func TestShapeWorker(t *testing.T) {
 		time.Sleep(time.Millisecond)
 	}
 	form := []byte("select a0 from t0")
-	a := c.find(shapeOf(c.seed, form, 45, false))
+	a := c.find(shapeOf(c.seed, form, 45, false, 1))
 	if a == nil || !a.parsed() || a.String() != "t0" || int(c.stats.studied.Load()) != taken {
 		t.Errorf("%+v, %d of %d studied", a, c.stats.studied.Load(), taken)
 	}
