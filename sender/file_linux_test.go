@@ -31,10 +31,10 @@ func TestFileOnFullDisk(t *testing.T) {
 		t.Fatal(err)
 	}
 	s := NewTo(Config{Mask: true, QueueBytes: 8 * chunkBytes}, Output{Name: "file", Sink: file, Retry: 10 * time.Millisecond, Notify: news.notify})
-	for range 10 {
+	eventually(t, "the disk is full", func() bool {
 		putEvents(s, 300)
-	}
-	eventually(t, "the disk is full", func() bool { return s.Down(0) != nil && s.Stats().Refused > 0 })
+		return s.Down(0) != nil && s.Stats().Refused > 0
+	})
 	for _, name := range append(glob(path+".*"), path) {
 		if b, _ := os.ReadFile(name); len(b) > 0 && b[len(b)-1] != '\n' {
 			t.Errorf("%s ends with half a line", name)
