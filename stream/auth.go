@@ -23,6 +23,7 @@ func (c *Conn) readGreeting(p *packet) {
 		return
 	}
 	c.confirmed = true
+	c.countConnect()
 	c.session.ServerVersion = c.env.name(g.version)
 	c.session.ConnectionID = uint64(g.connectionID)
 	c.session.AuthPlugin = c.env.name(g.plugin)

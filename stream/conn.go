@@ -51,6 +51,7 @@ type Env struct {
 	params     params
 	transcoder Transcoder
 	names      map[string]string
+	tallies    []Tally
 	lastID     uint64
 }
 
@@ -111,6 +112,7 @@ const (
 // A Conn is one MySQL connection. It is fed by one goroutine.
 type Conn struct {
 	env     *Env
+	tally   *Tally // of the server
 	client  half
 	server  half
 	request framer
@@ -121,6 +123,8 @@ type Conn struct {
 	caps    capabilities
 
 	phase       phase
+	met         bool // its handshake was seen
+	counted     bool // in tally.Connects
 	started     bool // session_start or login_failed was emitted
 	midStream   bool // joined after the login
 	loginOpen   bool // the end of the login was lost
@@ -193,7 +197,7 @@ type identity struct {
 
 // NewConn returns the state of a connection whose first segment is about to be fed.
 func NewConn(env *Env, flow probe.Flow) *Conn {
-	c := &Conn{env: env}
+	c := &Conn{env: env, tally: env.tally(flow.Server)}
 	c.session.Client, c.session.Server = flow.Client, flow.Server
 	return c
 }
@@ -202,6 +206,7 @@ func NewConn(env *Env, flow probe.Flow) *Conn {
 // connection, where they were seen (ok): then its first bytes are known, whatever
 // the order in which the first segments come.
 func (c *Conn) Handshake(client, server uint32, clientOK, serverOK bool) {
+	c.met = clientOK || serverOK
 	if clientOK {
 		c.client.start(client + 1)
 	}

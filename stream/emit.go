@@ -67,7 +67,7 @@ func (c *Conn) emitCommand(e *Event) {
 	st.PendingCommands--
 	st.ByCommand[e.Command.Index()]++
 	if e.Command == ComQuery {
-		st.QueryStatements += uint64(questions(e))
+		c.countStatements(e)
 	}
 	if e.Status == StatusError {
 		c.errors++
@@ -75,16 +75,6 @@ func (c *Conn) emitCommand(e *Event) {
 	c.rows += e.Rows
 	c.affected += e.AffectedRows
 	c.env.emit(e)
-}
-
-// questions is how many statements a Query held, as the server counts them.
-func questions(e *Event) int {
-	if len(e.SQL) > 4 && e.SQL[0]|0x20 == 'c' {
-		if _, ok := afterWord(e.SQL, "call"); ok {
-			return 1
-		}
-	}
-	return max(e.Results, 1)
 }
 
 // applyResult changes the connection as the server did.
@@ -214,6 +204,9 @@ func (c *Conn) startSession(status Status) {
 		return
 	}
 	c.started = true
+	if c.met {
+		c.countConnect()
+	}
 	c.env.lastID++
 	c.session.ID = c.env.lastID
 	c.session.Encoded = c.session.Encoded[:0]
@@ -241,6 +234,7 @@ func (c *Conn) refuseLogin(err errPacket, ns int64, user, db string, source User
 	e.ErrorCode, e.SQLState, e.ErrorText = err.code, err.state, err.text
 	c.errors++
 	c.env.Stats.LoginsFailed++
+	c.tally.LoginsFailed++
 	c.env.emit(e)
 	c.env.event = held
 }

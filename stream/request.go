@@ -188,6 +188,7 @@ func (c *Conn) readCommand(p *packet, flags EventFlags) {
 	if len(p.body) > 0 {
 		q.com = Command(p.body[0]) + 1
 	}
+	c.tally.Commands[q.com.Index()]++
 	c.readArgument(q, p)
 	switch q.com {
 	case ComQuit:

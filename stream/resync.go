@@ -45,6 +45,7 @@ func (c *Conn) finishUnanswered(status Status, flags EventFlags) {
 func (c *Conn) dropWaiting() {
 	st := &c.env.Stats
 	for i := range c.waiting {
+		c.tally.Commands[c.waiting[i].com.Index()]--
 		c.waiting[i].own.free()
 		c.waiting[i] = command{}
 		st.Commands--

@@ -33,10 +33,7 @@ type Stats struct {
 	CommandEvents   uint64
 	PendingCommands uint64 // gauge: waiting for their response
 
-	// Of CommandEvents: by command, and the statements that the Query commands held,
-	// by their results. A Query without one counts as one, and so does a CALL.
-	ByCommand       [NumCommands]uint64
-	QueryStatements uint64
+	ByCommand [NumCommands]uint64 // of CommandEvents, by Command.Index
 
 	Statements        uint64 // gauge: prepared statements whose text is known
 	StatementsEvicted uint64 // texts given up to keep a limit; executions then lack it
@@ -71,7 +68,6 @@ func (s *Stats) Add(o *Stats) {
 	for i, n := range o.ByCommand {
 		s.ByCommand[i] += n
 	}
-	s.QueryStatements += o.QueryStatements
 	s.Statements += o.Statements
 	s.StatementsEvicted += o.StatementsEvicted
 	s.SessionStarts += o.SessionStarts

@@ -38,6 +38,7 @@ func (c *Conn) startOpaque() {
 	c.opening = nil
 	if !c.started {
 		c.env.Stats.TLSSessions++
+		c.tally.TLSSessions++
 	}
 	c.startSession(StatusNone)
 }

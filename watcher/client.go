@@ -26,6 +26,9 @@ type client struct {
 	closed bool
 
 	questions atomic.Uint64          // sent over all connections, as the server counts them
+	connects  atomic.Uint64          // connections made
+	local     atomic.Bool            // the last of them was to this machine
+	denied    atomic.Uint64          // logins and questions that the server denied
 	secret    atomic.Pointer[string] // the password of the last login
 }
 
@@ -33,7 +36,7 @@ var errClosed = errors.New("the watcher is closed")
 
 func newClient(e Endpoint, timeout time.Duration) (*client, error) {
 	c := &client{timeout: timeout, gate: make(chan struct{}, 1)}
-	connector, err := e.connector(timeout, func(p string) { c.secret.Store(&p) })
+	connector, err := e.connector(timeout, func(p string) { c.secret.Store(&p) }, c.noteConnect)
 	if err != nil {
 		return nil, err
 	}
@@ -42,8 +45,18 @@ func newClient(e Endpoint, timeout time.Duration) (*client, error) {
 	return c, nil
 }
 
-// connector logs in as e says. told gets each password that it reads.
-func (e Endpoint) connector(timeout time.Duration, told func(password string)) (driver.Connector, error) {
+// noteConnect counts a connection that was made. To an address of this machine the
+// kernel connects from the same address (RFC 1122 section 3.3.4.3).
+func (c *client) noteConnect(conn net.Conn) {
+	c.connects.Add(1)
+	local, isTCP := conn.LocalAddr().(*net.TCPAddr)
+	remote, _ := conn.RemoteAddr().(*net.TCPAddr)
+	c.local.Store(!isTCP || remote != nil && (remote.IP.IsLoopback() || remote.IP.Equal(local.IP)))
+}
+
+// connector logs in as e says. told gets each password that it reads, dialled each
+// connection.
+func (e Endpoint) connector(timeout time.Duration, told func(password string), dialled func(net.Conn)) (driver.Connector, error) {
 	mode, err := e.tls()
 	if err != nil {
 		return nil, err
@@ -58,9 +71,16 @@ func (e Endpoint) connector(timeout time.Duration, told func(password string)) (
 	cfg.Timeout, cfg.WriteTimeout = timeout, timeout
 	cfg.ConnectionAttributes = "program_name:sqlwitness"
 	cfg.Logger = &mysql.NopLogger{}
-	cfg.DialFunc = e.dial
-	if cfg.DialFunc == nil {
-		cfg.DialFunc = (&net.Dialer{Timeout: timeout}).DialContext
+	dial := e.dial
+	if dial == nil {
+		dial = (&net.Dialer{Timeout: timeout}).DialContext
+	}
+	cfg.DialFunc = func(ctx context.Context, network, address string) (net.Conn, error) {
+		conn, err := dial(ctx, network, address)
+		if err == nil {
+			dialled(conn)
+		}
+		return conn, err
 	}
 	err = cfg.Apply(mysql.BeforeConnect(func(_ context.Context, c *mysql.Config) error {
 		p, err := e.password()
@@ -105,6 +125,14 @@ type clientError struct {
 func (e *clientError) Error() string { return e.text }
 func (e *clientError) Unwrap() error { return e.cause }
 
+// noteDenied counts what the server counts as Access_denied_errors.
+func (c *client) noteDenied(err error) {
+	switch number(err) {
+	case 1044, 1045, 1142, 1143, 1227, 1370:
+		c.denied.Add(1)
+	}
+}
+
 // answered tells whether an error is the server's answer, which leaves the
 // connection in order.
 func answered(err error) bool {
@@ -129,6 +157,7 @@ func (c *client) connect(ctx context.Context) error {
 	defer cancel()
 	conn, err := c.db.Conn(login)
 	if err != nil {
+		c.noteDenied(err)
 		return fmt.Errorf("log in: %w", err)
 	}
 	c.conn = conn
@@ -179,6 +208,7 @@ func (c *client) query(ctx context.Context, text string, row func(*sql.Rows) err
 	c.questions.Add(1)
 	rows, err := c.conn.QueryContext(ctx, text)
 	if err != nil {
+		c.noteDenied(err)
 		return fmt.Errorf("%s: %w", firstWords(text), err)
 	}
 	defer rows.Close()

@@ -14,13 +14,26 @@ type Counters struct {
 	// [BeginNs, EndNs] is the time of the reading in the capture's clock.
 	BeginNs, EndNs int64
 
+	// StatusNs is when the variables had been read: Questions is of a moment in
+	// [BeginNs, StatusNs].
+	StatusNs int64
+
 	// Questions counts commands in the weights of QuestionWeight. OwnQuestions
 	// is the part that this Watcher has sent since it was started, this reading
 	// included; it may be off by one for each connection that broke.
 	Questions, OwnQuestions uint64
 	OwnConnectionID         uint64 // of the connection that is in use
+	OwnConnects             uint64 // connections that this Watcher has made
+	OwnTransport            Transport
+	OwnDenied               uint64 // of AccessDenied
 
-	Uptime           time.Duration // in whole seconds
+	// Uptime and SinceFlush, the time since the last FLUSH STATUS, are whole seconds.
+	Uptime, SinceFlush time.Duration
+
+	Local bool // the server was reached on this machine
+	// MysqlxConnects are those to MySQL's X Plugin, whose protocol is another.
+	MysqlxConnects uint64
+
 	ThreadsConnected uint64
 	Connections      uint64 // tries to log in, also failed ones
 	AbortedConnects  uint64 // of them, those that failed
@@ -37,20 +50,23 @@ type Counters struct {
 	Transports [transports]int
 }
 
-// SocketQuestions is the part of Questions that came over unix sockets: a
-// number in [Min, Max], the watcher's own included if it uses a socket. Only
-// performance_schema tells, and exactly only where the server shows addresses
-// instead of names; else TCP over loopback is in Max as well. Its questions are
-// those since the table was last emptied.
+// SocketQuestions are Questions by account, which only performance_schema tells: of
+// unix sockets and, where the server shows names instead of addresses, of TCP over
+// the loopback as well. They are those since the table was last emptied (FLUSH
+// STATUS does), and a session that is reset or changes its user takes what it has
+// asked before out of it (MariaDB 10.11, tried): where All grows by less than
+// Questions, the difference may belong to sockets, too.
 type SocketQuestions struct {
-	Known    bool
-	Min, Max uint64
-	Reason   string // why it is not known
+	Known  bool
+	Local  uint64 // of the accounts at localhost, the watcher's own included if it is one
+	All    uint64 // of all accounts
+	Names  bool   // TCP over the loopback is in Local
+	Reason string // why they are not known
 }
 
 // statusVariables are what Counters reads.
 const statusVariables = "SHOW GLOBAL STATUS WHERE Variable_name IN ('Questions', 'Uptime', 'Threads_connected'," +
-	" 'Connections', 'Aborted_connects', 'Aborted_clients', 'Access_denied_errors', 'Com_stmt_prepare', 'Com_stmt_execute'," +
+	" 'Connections', 'Uptime_since_flush_status', 'Mysqlx_connections_accepted', 'Aborted_connects', 'Aborted_clients', 'Access_denied_errors', 'Com_stmt_prepare', 'Com_stmt_execute'," +
 	" 'Com_stmt_close', 'Com_stmt_reset', 'Com_stmt_fetch', 'Com_stmt_send_long_data', 'Com_stmt_reprepare'," +
 	" 'Performance_schema_accounts_lost')"
 
@@ -75,6 +91,10 @@ func (w *Watcher) Counters(ctx context.Context) (Counters, error) {
 	return c, nil
 }
 
+// OwnQuestions is what the Watcher has sent so far, as Counters.OwnQuestions. It does
+// not wait.
+func (w *Watcher) OwnQuestions() uint64 { return w.server.questions.Load() }
+
 func (w *Watcher) readCounters(ctx context.Context, c *Counters) error {
 	c.BeginNs = time.Now().UnixNano()
 	err := w.server.query(ctx, statusVariables, func(r *sql.Rows) error {
@@ -89,7 +109,10 @@ func (w *Watcher) readCounters(ctx context.Context, c *Counters) error {
 	if err != nil {
 		return err
 	}
+	c.OwnDenied = w.server.denied.Load()
+	c.StatusNs = time.Now().UnixNano()
 	c.OwnQuestions, c.OwnConnectionID = w.server.questions.Load(), w.own.id
+	c.OwnConnects, c.OwnTransport, c.Local = w.server.connects.Load(), w.own.transport, w.server.local.Load()
 	if c.Socket.Reason == "" {
 		w.readSocketQuestions(ctx, &c.Socket)
 	}
@@ -103,6 +126,10 @@ func (c *Counters) set(name string, n uint64) {
 		c.Questions = n
 	case "Uptime":
 		c.Uptime = time.Duration(n) * time.Second
+	case "Uptime_since_flush_status":
+		c.SinceFlush = time.Duration(n) * time.Second
+	case "Mysqlx_connections_accepted":
+		c.MysqlxConnects = n
 	case "Threads_connected":
 		c.ThreadsConnected = n
 	case "Connections":
@@ -143,13 +170,10 @@ func (w *Watcher) readSocketQuestions(ctx context.Context, s *SocketQuestions) {
 		s.Reason = "performance_schema is off"
 		return
 	}
-	const question = "SELECT VARIABLE_VALUE FROM performance_schema.status_by_account WHERE VARIABLE_NAME = 'Questions' AND HOST = 'localhost'"
-	err := w.server.query(ctx, question, func(r *sql.Rows) error {
-		var n uint64
-		err := r.Scan(&n)
-		s.Max += n
-		return err
-	})
+	const question = "SELECT COALESCE(SUM(IF(HOST = 'localhost', VARIABLE_VALUE, 0)), 0), COALESCE(SUM(VARIABLE_VALUE), 0)" +
+		" FROM performance_schema.status_by_account WHERE VARIABLE_NAME = 'Questions'"
+	var local, all float64 // sums of text
+	err := w.server.query(ctx, question, func(r *sql.Rows) error { return r.Scan(&local, &all) })
 	if err != nil {
 		*s = SocketQuestions{Reason: redact(err.Error(), w.server.password())}
 		if !answered(err) {
@@ -157,8 +181,5 @@ func (w *Watcher) readSocketQuestions(ctx context.Context, s *SocketQuestions) {
 		}
 		return
 	}
-	s.Known = true
-	if w.own.info.SkipNameResolve {
-		s.Min = s.Max
-	}
+	*s = SocketQuestions{Known: true, Local: uint64(local), All: uint64(all), Names: !w.own.info.SkipNameResolve}
 }

@@ -115,8 +115,8 @@ func TestFlavours(t *testing.T) {
 	}
 }
 
-// What came over sockets is a number where the server shows addresses, a range
-// where TCP over loopback looks the same, and unknown where accounts were lost.
+// What came over sockets is told by account, where no accounts were lost; where the
+// server shows names TCP over the loopback looks the same.
 func TestSocketQuestions(t *testing.T) {
 	for _, c := range []struct {
 		name  string
@@ -124,8 +124,8 @@ func TestSocketQuestions(t *testing.T) {
 		lost  string
 		want  SocketQuestions // without Reason
 	}{
-		{"addresses", false, "0", SocketQuestions{Known: true, Min: 12, Max: 12}},
-		{"names", true, "0", SocketQuestions{Known: true, Min: 0, Max: 12}},
+		{"addresses", false, "0", SocketQuestions{Known: true, Local: 12, All: 40}},
+		{"names", true, "0", SocketQuestions{Known: true, Local: 12, All: 40, Names: true}},
 		{"accounts lost", false, "1", SocketQuestions{}},
 	} {
 		synctest.Test(t, func(t *testing.T) {
@@ -134,7 +134,7 @@ func TestSocketQuestions(t *testing.T) {
 			m.other = func(q string) (reply, bool) {
 				switch {
 				case strings.Contains(q, "status_by_account"):
-					return reply{columns: []string{"v"}, rows: [][]any{{"5"}, {"7"}}}, true
+					return reply{columns: []string{"local", "all"}, rows: [][]any{{"12", "40"}}}, true
 				case strings.HasPrefix(q, "SHOW GLOBAL STATUS WHERE"):
 					return reply{columns: []string{"n", "v"}, rows: [][]any{{"Questions", "99"}, {"Performance_schema_accounts_lost", c.lost}}}, true
 				}

@@ -30,8 +30,12 @@ type ServerInfo struct {
 	Flavour          Flavour
 	Hostname         string
 	Port             uint16
-	SQLMode          string // global: sessions may differ
-	CharacterSet     string // character_set_server
+	// OtherPorts are those that the server listens on as well: extra_port of
+	// MariaDB, admin_port of MySQL where admin_address is set.
+	OtherPorts   []uint16
+	BindAddress  string // bind_address: addresses with commas between; empty if the server does not tell
+	SQLMode      string // global: sessions may differ
+	CharacterSet string // character_set_server
 	// SkipNameResolve tells that the server shows addresses, not names.
 	SkipNameResolve   bool
 	PerformanceSchema bool
@@ -44,6 +48,8 @@ type session struct {
 	process bool // the account may see all sessions
 	list    bool // performance_schema.processlist can be used
 	details string
+
+	transport Transport
 }
 
 // hello learns whom the watcher is connected to.
@@ -55,14 +61,21 @@ func (w *Watcher) hello(ctx context.Context, c *client) error {
 	}
 	s.info = ServerInfo{Flavour: MySQL}
 	const variables = "SHOW GLOBAL VARIABLES WHERE Variable_name IN ('version', 'version_comment', 'hostname', 'port'," +
-		" 'sql_mode', 'character_set_server', 'skip_name_resolve', 'performance_schema')"
+		" 'sql_mode', 'character_set_server', 'skip_name_resolve', 'performance_schema'," +
+		" 'bind_address', 'extra_port', 'admin_address', 'admin_port')"
+	values := make(map[string]string)
 	err = c.query(ctx, variables, func(r *sql.Rows) error {
 		var name, value string
 		err := r.Scan(&name, &value)
 		s.info.set(name, value)
+		values[strings.ToLower(name)] = value
 		return err
 	})
 	if err != nil {
+		return err
+	}
+	s.info.BindAddress, s.info.OtherPorts = values["bind_address"], otherPorts(values)
+	if s.transport, err = w.ownTransport(ctx); err != nil {
 		return err
 	}
 	if s.process, err = w.hasProcess(ctx); err != nil {
@@ -81,6 +94,38 @@ func (w *Watcher) hello(ctx context.Context, c *client) error {
 	}
 	w.own, w.newServer = s, true
 	return nil
+}
+
+// otherPorts reads the variables that name ports beside port.
+func otherPorts(variables map[string]string) (ports []uint16) {
+	for name, used := range map[string]bool{"extra_port": true, "admin_port": variables["admin_address"] != ""} {
+		if n, _ := strconv.ParseUint(variables[name], 10, 16); used && n != 0 {
+			ports = append(ports, uint16(n))
+		}
+	}
+	return ports
+}
+
+// ownTransport is that of the connection in hand.
+func (w *Watcher) ownTransport(ctx context.Context) (Transport, error) {
+	mode, err := w.cfg.tls()
+	switch {
+	case err != nil:
+		return TransportUnknown, err
+	case w.cfg.Socket != "":
+		return TransportSocket, nil
+	case mode.name == "false":
+		return TransportTCP, nil
+	}
+	cipher := ""
+	err = w.server.query(ctx, "SHOW SESSION STATUS LIKE 'Ssl_cipher'", func(r *sql.Rows) error {
+		var name string
+		return r.Scan(&name, &cipher)
+	})
+	if cipher == "" {
+		return TransportTCP, err
+	}
+	return TransportTLS, err
 }
 
 // refusedDetails says which of the tables that Details come from cannot be read.

@@ -3,6 +3,7 @@ package worker
 import (
 	"errors"
 	"io"
+	"slices"
 	"sync"
 	"time"
 
@@ -97,6 +98,7 @@ type Shard struct {
 
 	mu        sync.Mutex
 	published Stats
+	tallies   []stream.Tally // as published
 }
 
 // NewShard returns a shard that reads from source and reports to sink.
@@ -341,11 +343,20 @@ func (s *Shard) Stats() Stats {
 	return s.published
 }
 
+// Tallies returns the counts of each server as of the last batch. It is safe for
+// concurrent use.
+func (s *Shard) Tallies() []stream.Tally {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Clone(s.tallies)
+}
+
 func (s *Shard) publish() {
 	s.stats.Connections = uint64(s.table.open)
 	s.stats.Anonymous = uint64(len(s.ids.anonymous))
 	s.stats.Stream = s.env.Stats
 	s.mu.Lock()
 	s.published = s.stats
+	s.tallies = append(s.tallies[:0], s.env.Tallies()...)
 	s.mu.Unlock()
 }

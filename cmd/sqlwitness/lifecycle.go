@@ -119,15 +119,12 @@ func (l *live) announce(kind sender.RecordType, now time.Time, v any, text strin
 
 // report sends the ledger every report_interval, and writes the state every second,
 // until ctx is done.
-func (l *live) report(ctx context.Context, a *accounts) {
+func (l *live) report(ctx context.Context) {
 	state := time.NewTicker(time.Second)
 	defer state.Stop()
 	interval := time.NewTicker(l.config.ReportInterval)
 	defer interval.Stop()
 	failed := false
-	if a != nil {
-		l.compareServer(ctx, a) // the base line
-	}
 	for {
 		select {
 		case <-ctx.Done():
@@ -137,19 +134,21 @@ func (l *live) report(ctx context.Context, a *accounts) {
 				failed = true
 				l.log.Warn("the state of this run is not kept", "err", err)
 			}
+			if l.accounts != nil && l.accounts.base == nil {
+				l.readServer(ctx) // what comes before the first reading is not compared
+			}
 		case now := <-interval.C:
-			l.sendReport(ctx, a, now)
+			r := l.makeReport(now)
+			if l.accounts != nil {
+				r.Server, r.Proxies = l.readServer(ctx), proxyStates(l.watched)
+			}
+			l.sendReport(r, now)
 		}
 	}
 }
 
-// sendReport makes one agent_report.
-func (l *live) sendReport(ctx context.Context, a *accounts, now time.Time) {
-	r := l.makeReport(now)
-	if a != nil {
-		r.Server, r.Proxies = l.compareServer(ctx, a), proxyStates(a.watcher)
-		l.compared.Store(r.Server)
-	}
+// sendReport sends one agent_report.
+func (l *live) sendReport(r *report, now time.Time) {
 	n, err := r.notice(now)
 	if err != nil {
 		l.log.Warn("no report", "err", err)
@@ -158,10 +157,30 @@ func (l *live) sendReport(ctx context.Context, a *accounts, now time.Time) {
 	l.sender.Announce(n)
 }
 
-func (l *live) compareServer(ctx context.Context, a *accounts) *serverReport {
+func (l *live) readServer(ctx context.Context) *serverReport {
 	ctx, cancel := context.WithTimeout(ctx, 2*l.config.Watch.Timeout)
 	defer cancel()
-	return a.compare(ctx, l.stats)
+	return l.accounts.read(ctx)
+}
+
+// lastReadingTime is how long the end of a run waits for the server.
+const lastReadingTime = 2 * time.Second
+
+// lastReading asks the server once more before the capture ends; nil if it does not
+// answer.
+func (l *live) lastReading() *reading {
+	if l.accounts == nil {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), lastReadingTime)
+	defer cancel()
+	r, reason := l.accounts.begin(ctx)
+	if r == nil {
+		l.accounts.fail(reason)
+		return nil
+	}
+	r.lateNs = time.Now().UnixNano() // the capture stops now; what it has is worked off later
+	return r
 }
 
 // hash names a configuration.

@@ -95,7 +95,8 @@ func TestMetricsLint(t *testing.T) {
 	}
 	l := &live{pipeline: p, engine: stillEngine{}, log: log}
 	loss := 0.25
-	l.compared.Store(&serverReport{Watched: true, Coverage: "full", Questions: 4, Audited: 3, LossMin: &loss, LossMax: &loss})
+	l.accounts = new(accounts)
+	l.accounts.report.Store(&serverReport{Watched: true, Coverage: "full", comparison: comparison{Questions: 4, Audited: 3, LossMin: &loss, LossMax: &loss}})
 	for name, all := range map[string]*ledgerCollector{
 		"run":     collector(slices.Concat(runFamilies, sinkFamilies), l.metrics),
 		"receive": collector(slices.Concat(receiveFamilies, receiveStateFamilies), receiveMetrics(taker, []sender.Output{{Name: "x"}})),

@@ -75,7 +75,10 @@ func (l *live) metrics(emit emitter) {
 	if l.watched != nil {
 		l.watcherMetrics(emit)
 	}
-	if r := l.compared.Load(); r != nil {
+	if l.accounts == nil {
+		return
+	}
+	if r := l.accounts.report.Load(); r != nil {
 		r.metrics(emit)
 	}
 }
@@ -192,7 +195,7 @@ func (l *live) watcherMetrics(emit emitter) {
 }
 
 func (r *serverReport) metrics(emit emitter) {
-	emit("coverage_full", one(r.Coverage == "full"))
+	emit("coverage_full", one(r.Coverage == coverageFull))
 	if !r.Watched {
 		return
 	}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
+	"slices"
 	"strconv"
 	"sync"
 	"time"
@@ -55,6 +56,20 @@ func (p *pipeline) stats() worker.Stats {
 		sum.Add(&s)
 	}
 	return sum
+}
+
+// tallies are the counts of each server, of all shards.
+func (p *pipeline) tallies() (all []stream.Tally) {
+	for _, shard := range p.shards {
+		for _, t := range shard.Tallies() {
+			i := slices.IndexFunc(all, func(o stream.Tally) bool { return o.Server == t.Server })
+			if i < 0 {
+				i, all = len(all), append(all, stream.Tally{Server: t.Server})
+			}
+			all[i].Add(&t)
+		}
+	}
+	return all
 }
 
 // filter is what the configuration says of the capture, but for the interfaces.

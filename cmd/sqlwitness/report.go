@@ -1,19 +1,14 @@
 package main
 
 import (
-	"context"
 	"encoding/json"
 	"fmt"
 	"runtime"
-	"slices"
 	"syscall"
 	"time"
 
 	"sqlwitness/probe"
 	"sqlwitness/sender"
-	"sqlwitness/stream"
-	"sqlwitness/watcher"
-	"sqlwitness/worker"
 )
 
 // A report is the ledger as an agent_report event has it: cumulative counters, so
@@ -124,121 +119,6 @@ func resources() (cpuMs int64, heap uint64) {
 	runtime.ReadMemStats(&m)
 	return cpuMs, m.HeapAlloc
 }
-
-// A serverReport holds the audit against the server's own count. Questions are in
-// the server's weights (watcher.QuestionWeight), since the agent's start.
-type serverReport struct {
-	Watched  bool   `json:"watched"`
-	Reason   string `json:"reason,omitempty"` // why it is not watched, or not compared
-	Version  string `json:"version,omitempty"`
-	Coverage string `json:"coverage"` // full: the agent should see all of the traffic; partial
-
-	Questions      uint64   `json:"questions,omitempty"`  // counted by the server, its own watcher left out
-	SocketMin      uint64   `json:"socket_min,omitempty"` // of them over unix sockets, at least
-	SocketMax      uint64   `json:"socket_max,omitempty"` // and at most
-	Audited        uint64   `json:"audited,omitempty"`    // question equivalents of the commands audited
-	Uncertain      uint64   `json:"uncertain,omitempty"`  // questions that may have been under way
-	LossMin        *float64 `json:"loss_min,omitempty"`   // share of the questions not audited, between
-	LossMax        *float64 `json:"loss_max,omitempty"`
-	AccessDenied   uint64   `json:"server_denied,omitempty"`
-	AbortedConnect uint64   `json:"aborted_connects,omitempty"`
-}
-
-// accounts compares two readings of the server with the commands audited between.
-type accounts struct {
-	watcher *watcher.Watcher
-	ports   []uint16
-	first   *reading
-}
-
-// A reading is the server's counters beside the agent's.
-type reading struct {
-	server  watcher.Counters
-	audited uint64
-}
-
-// audited is the number of question equivalents of all commands reported.
-func audited(ws *worker.Stats, f watcher.Flavour) (n uint64, all bool) {
-	all = true
-	for i, count := range ws.Stream.ByCommand {
-		c := stream.CommandAt(i)
-		if c == stream.ComQuery || count == 0 {
-			continue
-		}
-		weight, known := watcher.QuestionWeight(c.String(), f)
-		all = all && known
-		n += uint64(weight) * count
-	}
-	return n + ws.Stream.QueryStatements, all
-}
-
-// compare reads the server's counters and says how much of them was audited since
-// the first reading.
-func (a *accounts) compare(ctx context.Context, stats func() worker.Stats) *serverReport {
-	r := &serverReport{Coverage: "partial"}
-	snap := a.watcher.Snapshot()
-	if state := a.watcher.State(); !state.Up || snap == nil {
-		r.Reason = string(state.Cause)
-		return r
-	}
-	r.Watched, r.Version = true, snap.Server.Version
-	before := stats()
-	counters, err := a.watcher.Counters(ctx)
-	if err != nil {
-		r.Reason = err.Error()
-		return r
-	}
-	time.Sleep(20 * time.Millisecond) // what the server has counted by now is captured
-	ws := stats()
-	n, all := audited(&ws, snap.Server.Flavour)
-	early, _ := audited(&before, snap.Server.Flavour)
-	r.AccessDenied, r.AbortedConnect = counters.AccessDenied, counters.AbortedConnects
-	now := &reading{counters, n}
-	if a.first == nil || counters.Questions < a.first.server.Questions {
-		a.first = now // the agent's start, or the server's
-		return r
-	}
-	r.Questions = counters.Questions - a.first.server.Questions - (counters.OwnQuestions - a.first.server.OwnQuestions)
-	r.Audited = n - a.first.audited
-	r.Uncertain = n - early
-	r.judge(a, now, snap, ws.Stream.TLSSessions, all)
-	return r
-}
-
-// judge states the loss, where all of the server's traffic should have been seen.
-func (r *serverReport) judge(a *accounts, now *reading, snap *watcher.Snapshot, tls uint64, all bool) {
-	sockets := now.server.Socket
-	switch {
-	case !slices.Contains(a.ports, snap.Server.Port):
-		r.Reason = "the watched server listens on a port that is not captured"
-	case tls > 0:
-		r.Reason = "there are TLS sessions, whose commands cannot be read"
-	case !all:
-		r.Reason = "commands whose weight is not known"
-	default:
-		r.Coverage = "full"
-	}
-	if sockets.Known && a.first.server.Socket.Known {
-		r.SocketMin = diff(sockets.Min, a.first.server.Socket.Min)
-		r.SocketMax = diff(sockets.Max, a.first.server.Socket.Max)
-	} else if snap.Transports()[watcher.TransportSocket] > 0 {
-		r.SocketMax = diff(r.Questions, r.Audited)
-	}
-	if r.Coverage != "full" || r.Questions == 0 {
-		return
-	}
-	share := func(socket uint64) *float64 {
-		wire := float64(diff(r.Questions, socket))
-		if wire == 0 {
-			return new(float64)
-		}
-		loss := 1 - float64(r.Audited)/wire
-		return &loss
-	}
-	r.LossMin, r.LossMax = share(r.SocketMax), share(r.SocketMin)
-}
-
-func diff(a, b uint64) uint64 { return a - min(a, b) }
 
 // notice makes the report an event.
 func (r *report) notice(now time.Time) (sender.Notice, error) {

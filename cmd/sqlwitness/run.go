@@ -12,7 +12,6 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -87,8 +86,8 @@ type live struct {
 	*pipeline
 	engine   engine
 	admin    *admin
-	watched  *watcher.Watcher             // nil: no account is configured
-	compared atomic.Pointer[serverReport] // of the last agent_report
+	watched  *watcher.Watcher // nil: no account is configured
+	accounts *accounts        // nil like watched
 	log      *slog.Logger
 
 	mu     sync.Mutex
@@ -101,23 +100,16 @@ func (l *live) run(stderr io.Writer) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	var err error
-	if l.watched, err = l.config.openWatcher(ctx, l.log); err != nil {
+	if l.watched, err = l.config.openWatcher(context.Background(), l.log); err != nil { // it is asked once more at the end
 		return err
 	}
-	var books *accounts
 	if l.watched != nil {
 		defer l.watched.Close()
-		books = &accounts{watcher: l.watched, ports: l.filter.Ports}
+		l.accounts = &accounts{watcher: l.watched, scope: l.config.scope(l.filter), tallies: l.tallies}
 	}
 	if err := l.announceStart(l.started); err != nil {
 		return err
 	}
-	var background sync.WaitGroup
-	background.Go(func() { l.followInterfaces(ctx, cancel) })
-	background.Go(func() { l.hint(ctx) })
-	background.Go(func() { l.report(ctx, books) })
-	background.Go(func() { l.reload(ctx) })
-
 	sources := l.engine.sources()
 	l.log.Info("auditing", "ports", portList(l.filter.Ports), "interfaces", strings.Join(l.config.Capture.Interfaces, ","),
 		"shards", len(sources), "ring", fmt.Sprintf("%d MiB, %v", l.config.Capture.RingMiB, time.Duration(l.config.Capture.RingBlocks)*l.config.Capture.Tick),
@@ -125,6 +117,7 @@ func (l *live) run(stderr io.Writer) error {
 	finished := l.start(sources, l.config.worker(l.filter.Mode), l.watched)
 	l.admin.serve(l.log, collector(slices.Concat(runFamilies, sinkFamilies), l.metrics))
 	defer l.admin.close()
+	background := l.background(ctx, cancel)
 
 	select {
 	case <-ctx.Done():
@@ -138,18 +131,38 @@ func (l *live) run(stderr io.Writer) error {
 	}
 	stop() // a second signal ends the process at once
 	cancel(nil)
-	err = errors.Join(err, l.engine.Stop(), <-finished)
 	background.Wait()
-	err = errors.Join(err, l.end(len(sources)))
+	last := l.lastReading()
+	err = errors.Join(err, l.engine.Stop(), <-finished)
+	err = errors.Join(err, l.end(len(sources), last))
 	l.printLedger(stderr, l.captured())
+	if l.accounts != nil {
+		l.accounts.printLast(stderr)
+	}
 	return err
+}
+
+// background does what goes on beside the shards, until ctx is done.
+func (l *live) background(ctx context.Context, cancel context.CancelCauseFunc) *sync.WaitGroup {
+	all := new(sync.WaitGroup)
+	all.Go(func() { l.followInterfaces(ctx, cancel) })
+	all.Go(func() { l.hint(ctx) })
+	all.Go(func() { l.report(ctx) })
+	all.Go(func() { l.reload(ctx) })
+	return all
 }
 
 // end sends the last report and agent_stop, delivers what is queued, and notes that
 // the run ended as it should.
-func (l *live) end(lanes int) error {
+func (l *live) end(lanes int, last *reading) error {
 	now := time.Now()
-	l.sendReport(context.Background(), nil, now)
+	r := l.makeReport(now)
+	if last != nil {
+		r.Server = l.accounts.end(last)
+	} else if l.accounts != nil {
+		r.Server = l.accounts.report.Load()
+	}
+	l.sendReport(r, now)
 	err := l.announce(sender.TypeAgentStop, now, &struct {
 		UptimeMs int64 `json:"uptime_ms"`
 	}{now.Sub(l.started).Milliseconds()}, "")
