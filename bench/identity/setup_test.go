@@ -118,6 +118,8 @@ type setting struct {
 	device   string // empty = lo
 	prefix   []string
 	timeout  time.Duration // of the watcher's questions; 0 = the agent's default
+	ring     string        // more keys of the capture; empty = none
+	alone    bool          // no watcher
 }
 
 // capture starts an agent on the server's port, with the server watched once a
@@ -153,9 +155,11 @@ func (s setting) write(t *testing.T, dir string, port int) string {
 	if timeout == 0 {
 		timeout = watcher.DefaultTimeout
 	}
-	text := fmt.Sprintf("capture: {interfaces: [%s], ports: [%d]}\nmask: off\nevents: {output: json}\n"+
-		"watch: {address: '127.0.0.1:%d', user: %s, password_file: %s, interval: 1s, timeout: %v}\n",
-		or(s.device, "lo"), port, port, or(s.account, "watch"), file, timeout)
+	text := fmt.Sprintf("capture: {interfaces: [%s], ports: [%d]%s}\nmask: off\nevents: {output: json}\n", or(s.device, "lo"), port, s.ring)
+	if !s.alone {
+		text += fmt.Sprintf("watch: {address: '127.0.0.1:%d', user: %s, password_file: %s, interval: 1s, timeout: %v}\n",
+			port, or(s.account, "watch"), file, timeout)
+	}
 	config := filepath.Join(dir, "config.yaml")
 	err := errors.Join(os.WriteFile(file, []byte(or(s.password, password)+"\n"), 0o600), os.WriteFile(config, []byte(text), 0o600))
 	if err != nil {
