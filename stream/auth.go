@@ -60,7 +60,7 @@ func (c *Conn) readLogin(p *packet) {
 		c.collation, c.loginCollation = l.collation, l.collation
 	}
 	text := func(b []byte) string { return c.env.text(b, l.collation) }
-	c.login = identity{user: text(l.user), db: text(l.db)}
+	c.login = &identity{user: text(l.user), db: text(l.db)}
 	if len(l.plugin) > 0 {
 		c.session.AuthPlugin = c.env.name(l.plugin)
 	}
@@ -105,11 +105,11 @@ func (c *Conn) readAuth(p *packet) {
 			return
 		}
 		c.refused = true
-		source := UserLogin
 		if c.phase == phaseLogin { // refused before it said who it is
-			source = UserUnknown
+			c.refuseLogin(e, c.firstNs, "", "", UserUnknown)
+		} else {
+			c.refuseLogin(e, c.firstNs, c.login.user, c.login.db, UserLogin)
 		}
-		c.refuseLogin(e, c.firstNs, c.login.user, c.login.db, source)
 		c.phase = phaseOpaque
 	case 0xfe:
 		cur := newCursor(p.body[1:])
@@ -126,12 +126,14 @@ func (c *Conn) readAuth(p *packet) {
 func (c *Conn) acceptLogin(ok *okPacket) {
 	c.user, c.userSource = c.login.user, UserLogin
 	c.db, c.dbKnown = c.login.db, true
+	c.login = nil
 	status := StatusUnknown
 	if c.env.config.Mode == probe.ModeNone {
 		c.unconfirmed, status = true, StatusNone
 	}
 	if ok != nil {
 		status = StatusOK
+		c.doubt = nil
 		c.status, c.statusSeen = ok.status, true
 		if ok.schemaSet {
 			c.db = c.env.text(ok.schema, c.collation)
@@ -145,7 +147,8 @@ func (c *Conn) acceptLogin(ok *okPacket) {
 	c.startSession(status)
 }
 
-// readChangeUser reads what COM_CHANGE_USER asks for; changeUser applies it.
+// readChangeUser reads what COM_CHANGE_USER asks for; changeUser applies it, each
+// its own: a client may send several before the first is answered.
 //
 //	n  user, NUL
 //	n  authentication data, one length byte (NUL-terminated before 4.1)
@@ -154,7 +157,7 @@ func (c *Conn) acceptLogin(ok *okPacket) {
 //	n  authentication plugin, NUL, connection attributes
 //
 // https://dev.mysql.com/doc/dev/mysql-server/latest/page_protocol_com_change_user.html
-func (c *Conn) readChangeUser(b []byte) {
+func (c *Conn) readChangeUser(b []byte) *identity {
 	cur := newCursor(b)
 	user := cur.nul()
 	if c.caps.known && c.caps.client&clientSecureConnection == 0 {
@@ -163,22 +166,29 @@ func (c *Conn) readChangeUser(b []byte) {
 		cur.skip(int(cur.u8()))
 	}
 	db := cur.nul()
+	if !cur.ok { // bytes of it are missing
+		return nil
+	}
 	collation := cur.u16()
 	text := func(b []byte) string { return c.env.text(b, collation) }
-	c.login = identity{user: text(user), db: text(db), collation: collation}
+	return &identity{user: text(user), db: text(db), collation: collation}
 }
 
 // changeUser applies the server's answer to COM_CHANGE_USER.
 func (c *Conn) changeUser(status Status) {
+	to := c.waiting[0].login
 	switch {
-	case status == StatusOK || status == StatusNone && c.env.config.Mode == probe.ModeNone:
-		c.user, c.userSource = c.login.user, UserChangeUser
-		c.db, c.dbKnown = c.login.db, true
-		c.collation, c.loginCollation = c.login.collation, c.login.collation
+	case to == nil && status == StatusError:
+		c.refuseLogin(c.resp.err, c.waiting[0].firstNs, "", "", UserUnknown)
+	case to != nil && status == StatusOK || to != nil && status == StatusNone && c.env.config.Mode == probe.ModeNone:
+		c.user, c.userSource, c.doubt = to.user, UserChangeUser, nil
+		c.db, c.dbKnown = to.db, true
+		c.collation, c.loginCollation = to.collation, to.collation
 	case status == StatusError:
-		c.refuseLogin(c.resp.err, c.waiting[0].firstNs, c.login.user, c.login.db, UserChangeUser)
+		c.refuseLogin(c.resp.err, c.waiting[0].firstNs, to.user, to.db, UserChangeUser)
 	default: // whoever it is now
-		c.user, c.userSource = "", UserUnknown
+		c.midStream = true
+		c.user, c.userSource, c.doubt = "", UserUnknown, nil
 		c.db, c.dbKnown = "", false
 	}
 }

@@ -140,7 +140,6 @@ type Conn struct {
 	statusSeen  bool
 	dbKnown     bool
 	unconfirmed bool // user or schema are what the client asked for, the answer was withheld
-	backdated   bool // the schema has been what it is since the connection was joined
 	dropped     bool // a command has dropped all statements
 	userSource  UserSource
 
@@ -152,8 +151,11 @@ type Conn struct {
 
 	user             string
 	db               string
-	login            identity // what a login or COM_CHANGE_USER asks for, until the server answers
-	userNs, schemaNs int64    // when the user and the schema were last changed, or may have been
+	login            *identity // what the login asks for, until the server answers
+	userNs, schemaNs int64     // when the user and the schema were last changed, or may have been
+	// The same as numbers of commands: what is known now holds for those behind.
+	userFrom, schemaFrom uint64
+	doubt                *doubt // whether the user is still the same; nil: none
 
 	waiting    []command // commands whose response is not complete, oldest first
 	resp       response  // of waiting[0]
@@ -167,11 +169,8 @@ type Conn struct {
 
 	resetNs         int64 // when a RST came that nothing has followed; 0 = none
 	firstNs, lastNs int64 // capture time of the first and last segment
-	requestBytes    uint64
-	responseBytes   uint64
-	commands        uint64
-	errors          uint64
-	rows, affected  uint64
+	freshNs         int64 // and of the last that brought something new
+	totals
 }
 
 // opening collects the first bytes of a direction, until what they say is whole.
@@ -221,6 +220,9 @@ func (c *Conn) Confirmed() bool { return c.confirmed && c.phase != phaseLogin }
 
 // Done reports that both ends have closed the connection, or one has reset it.
 func (c *Conn) Done() bool { return c.done }
+
+// FirstNs is the capture time of the first segment.
+func (c *Conn) FirstNs() int64 { return c.firstNs }
 
 // LastNs is the capture time of the last segment.
 func (c *Conn) LastNs() int64 { return c.lastNs }
@@ -330,7 +332,12 @@ func (c *Conn) arrange(h *half, s *probe.Segment) {
 	}
 	c.compare(h, s)
 	seg := *s
-	st.RepeatedBytes += uint64(h.trim(&seg))
+	cut := h.trim(&seg)
+	if cut > 0 && cut == len(s.Payload) && c.outlived(s) {
+		c.jump(h, s)
+		return
+	}
+	st.RepeatedBytes += uint64(cut)
 	if len(seg.Payload) == 0 && seg.Snipped == 0 && seg.Flags&probe.FIN == 0 {
 		return
 	}
@@ -348,14 +355,6 @@ func (c *Conn) arrange(h *half, s *probe.Segment) {
 	h.hold(&seg)
 	st.HeldBytes += uint64(len(seg.Payload))
 }
-
-// A segment farther away than these is no repeat, and nothing that a receiver
-// would take: the sequence numbers have jumped. No Linux receiver has a window of
-// more than tcp_rmem, 32 MiB where it was raised a lot.
-const (
-	maxRepeat = 64 << 20
-	maxWindow = 64 << 20
-)
 
 // resetWindow is how far from the next byte a RST may be to be believed, RFC 9293
 // section 3.5.3: a forged one is elsewhere.
@@ -384,33 +383,6 @@ func (c *Conn) goesOn(s *probe.Segment) {
 		c.resetNs = 0
 		c.env.Stats.ResetsIgnored++
 	}
-}
-
-func jumps(next, seq uint32) bool {
-	far := int32(seq - next)
-	return far < -maxRepeat || far > maxWindow
-}
-
-// jump goes on at the sequence numbers of s, wherever the connection was before. It
-// may be a new one on the same ports, whose login was lost, of another user: no user
-// is better than the wrong one. In ModeNone the filter withholds what a client sends.
-func (c *Conn) jump(h *half, s *probe.Segment) {
-	c.flushHeld()
-	if c.env.config.Mode != probe.ModeNone {
-		c.disown(s.TimeNs)
-	}
-	c.env.Stats.Gaps++
-	c.confirmed = c.confirmed || c.exact
-	c.desync(FlagResponseGap)
-	h.start(s.Seq)
-	peer := &c.client
-	if s.FromClient {
-		peer = &c.server
-	}
-	if s.Flags&probe.ACK != 0 && jumps(peer.next, s.Ack) {
-		peer.start(s.Ack)
-	}
-	c.takeSegment(h, s)
 }
 
 // takeHeld takes all held segments that have become next, of both directions in
@@ -449,8 +421,12 @@ func (c *Conn) takeSegment(h *half, s *probe.Segment) {
 	if s.Flags&probe.SYN != 0 {
 		return // learn has counted it
 	}
-	h.next += uint32(s.WireLen())
-	if c.resetNs != 0 && s.WireLen() > 0 {
+	n := s.WireLen()
+	h.next += uint32(n)
+	if n > 0 {
+		c.freshNs = s.TimeNs
+	}
+	if c.resetNs != 0 && n > 0 {
 		c.goesOn(s)
 	}
 	if len(s.Payload) > 0 {

@@ -9,6 +9,10 @@ func (c *Conn) finish(status Status, flags EventFlags) {
 	e.SQL, e.SQLBytes, e.SQLTruncated = q.sql, q.sqlBytes, q.truncated
 	e.Status = status
 	e.Flags |= q.flags | flags
+	if e.Doubtful && q.number <= c.doubt.since { // it began before
+		e.Doubtful = false
+		e.Flags &^= FlagUnconfirmed
+	}
 	e.RequestBytes = q.bytes
 	e.Known |= KnownRequestBytes
 	if q.hasStmt {
@@ -112,12 +116,13 @@ func (c *Conn) noteChange(q *command) {
 	now := max(c.lastNs, q.lastNs)
 	if q.com == ComChangeUser {
 		c.userNs, c.schemaNs, c.dropped = now, now, true
+		c.userFrom, c.schemaFrom = q.number, q.number
 	}
 	if q.com == ComResetConnection {
 		c.dropped = true
 	}
 	if len(q.schemas) > 0 || c.resp.schemaOK {
-		c.schemaNs = now
+		c.schemaNs, c.schemaFrom = now, q.number
 	}
 }
 
@@ -164,7 +169,8 @@ func (c *Conn) newEvent(kind Kind, ns int64) *Event {
 	if c.midStream {
 		e.Flags |= FlagMidStream
 	}
-	if c.unconfirmed {
+	e.Doubtful = c.doubt != nil && c.userSource != UserUnknown
+	if c.unconfirmed || e.Doubtful {
 		e.Flags |= FlagUnconfirmed
 	}
 	return e
@@ -174,7 +180,7 @@ func (c *Conn) newEvent(kind Kind, ns int64) *Event {
 // status before it. Where the command itself changed the mode between two of its
 // statements, the mode is unknown.
 func (c *Conn) lexMode() LexMode {
-	m := LexMode{Collation: c.collation, CharsetSure: c.caps.known && c.caps.sessionTrack()}
+	m := LexMode{Collation: c.collation, CharsetSure: c.caps.known && c.caps.sessionTrack() && c.doubt == nil}
 	if c.waiting[0].charset == charsetUnknown {
 		m.Collation = 0
 	}
@@ -229,7 +235,10 @@ func (c *Conn) refuseLogin(err errPacket, ns int64, user, db string, source User
 	}
 	held := c.env.event
 	e := c.newEvent(KindLoginFailed, ns)
-	e.User, e.UserSource, e.DB, e.DBKnown = user, source, db, source != UserUnknown
+	e.User, e.UserSource, e.DB, e.DBKnown, e.Doubtful = user, source, db, source != UserUnknown, false
+	if !c.unconfirmed {
+		e.Flags &^= FlagUnconfirmed
+	}
 	e.Status = StatusError
 	e.ErrorCode, e.SQLState, e.ErrorText = err.code, err.state, err.text
 	c.errors++

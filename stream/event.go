@@ -194,6 +194,9 @@ type Event struct {
 	UserSource UserSource
 	DB         string // default schema when the command was sent; valid iff DBKnown
 	DBKnown    bool
+	// Doubtful: user and schema are what they were before a hole that may hide a
+	// change; the flag unconfirmed says so too. Who can ask a process list should.
+	Doubtful bool
 
 	SessionSeq uint64  // numbers all commands of the session, from 1
 	Command    Command // 0 on events that are not commands

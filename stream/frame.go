@@ -134,11 +134,14 @@ func (f *framer) shorten(n int) {
 	}
 }
 
+// inside reports that the next n bytes are payload of the current physical packet.
+func (f *framer) inside(n int) bool { return f.started && f.have == headerLen && n <= f.need }
+
 // lose passes over n payload bytes that were not captured. It reports ok = false
 // if they reach beyond the payload of the current physical packet, so that the
 // position of the next header is unknown, and complete if they end the packet.
 func (f *framer) lose(n int, ns int64) (ok, complete bool) {
-	if !f.started || f.have < headerLen || n > f.need {
+	if !f.inside(n) {
 		return false, false
 	}
 	f.need -= n

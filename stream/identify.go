@@ -54,12 +54,13 @@ func (c *Conn) Peer() (peer Endpoint) {
 // at beginNs of the capture clock. The caller has fed everything captured up to the
 // end of the reading. It is right only if the connection was the same all that
 // time: it was there before, and neither its user nor its schema changed since.
-// What cannot be sure is left unknown. It reports whether the user is known now.
+// What cannot be sure is left unknown. It reports whether the user is known now. A
+// user that is known but in doubt is settled by Confirm: doubt.go has the rule.
 func (c *Conn) Identify(id *Identity, beginNs int64) bool {
 	if !c.Anonymous() && !c.Listed() || c.firstNs >= beginNs || c.userNs >= beginNs {
 		return false
 	}
-	if c.asksForUser() {
+	if c.asksForUser() || c.doubt != nil {
 		return false
 	}
 	if id.UserKnown && !c.Listed() {
@@ -67,7 +68,6 @@ func (c *Conn) Identify(id *Identity, beginNs int64) bool {
 	}
 	if id.DBKnown && !c.dbKnown && c.schemaNs < beginNs && !c.asksForSchema() {
 		c.db, c.dbKnown = c.env.name([]byte(id.DB)), true
-		c.backdated = c.schemaNs == 0
 	}
 	if c.session.ConnectionID == 0 {
 		c.session.ConnectionID = id.ConnectionID
@@ -82,13 +82,16 @@ func (c *Conn) Identify(id *Identity, beginNs int64) bool {
 	return c.Listed()
 }
 
-// disown forgets who the connection is and what was prepared on it.
+// disown forgets who the connection is, how its texts are read, and what was
+// prepared on it.
 func (c *Conn) disown(ns int64) {
 	c.midStream = true
-	c.user, c.userSource, c.userNs = "", UserUnknown, max(c.lastNs, ns)
-	c.db, c.dbKnown, c.schemaNs, c.backdated = "", false, c.userNs, false
-	c.session.ConnectionID, c.session.Program, c.session.Attrs = 0, "", nil
+	c.user, c.userSource, c.userNs, c.userFrom = "", UserUnknown, max(c.lastNs, ns), c.commands
+	c.db, c.dbKnown, c.schemaNs, c.schemaFrom = "", false, c.userNs, c.commands
+	c.session.ConnectionID, c.session.Program, c.session.Attrs, c.session.MultiStmts = 0, "", nil, Unknown
 	c.session.Encoded = c.session.Encoded[:0]
+	c.collation, c.loginCollation, c.statusSeen = 0, 0, false
+	c.loginOpen, c.login = false, nil
 	c.forgetAll()
 }
 
@@ -127,9 +130,16 @@ const unknownParams = -1
 
 // Complete gives an event of the connection that has waited for its user what is
 // known now. It reports whether the user is. An event that was emitted before the
-// connection's user changed is not touched.
+// connection's user changed, or may have, is not touched.
 func (c *Conn) Complete(e *Event) bool {
-	if c.userSource != UserProcesslist || e.TimeNs < c.userNs {
+	at := e.SessionSeq
+	if e.Kind == KindSessionEnd {
+		at = c.commands + 1
+	}
+	switch {
+	case c.doubt != nil || c.userSource == UserUnknown || c.userSource != UserProcesslist && !e.Doubtful:
+		return false
+	case at < c.userFrom || at == c.userFrom && e.Kind == KindCommand:
 		return false
 	}
 	e.User, e.UserSource = c.user, c.userSource
@@ -139,8 +149,31 @@ func (c *Conn) Complete(e *Event) bool {
 			e.Flags &^= FlagNoStatementText
 		}
 	}
-	if !e.DBKnown && c.dbKnown && c.backdated && c.schemaNs == 0 {
-		e.DB, e.DBKnown = c.db, true
+	// The schema is known either from the wire, behind the command that set it, or
+	// from the list, as what it has been since.
+	if at > c.schemaFrom || c.schemaFrom == 0 {
+		switch {
+		case e.Doubtful && c.schemaFrom <= c.userFrom:
+			e.DB, e.DBKnown = c.db, c.dbKnown
+		case !e.DBKnown && c.dbKnown:
+			e.DB, e.DBKnown = c.db, true
+		}
+	} else if e.Doubtful && c.userSource == UserProcesslist {
+		e.DB, e.DBKnown = "", false
+	}
+	if e.Doubtful {
+		e.Doubtful = false
+		e.Flags &^= FlagUnconfirmed
 	}
 	return true
+}
+
+// Disclaim takes the user and the schema off an event that nothing has confirmed.
+func (e *Event) Disclaim() {
+	if !e.Doubtful {
+		return
+	}
+	e.Doubtful = false
+	e.User, e.UserSource, e.DB, e.DBKnown = "", UserUnknown, "", false
+	e.Flags &^= FlagUnconfirmed
 }

@@ -28,6 +28,7 @@ type command struct {
 	piped     bool   // sent before the one before it had its response
 	flags     EventFlags
 	schemas   []schemaChange // USE statements in the text
+	login     *identity      // of COM_CHANGE_USER
 	charset   charsetChange
 	collation uint16 // valid iff charset is charsetNamed
 }
@@ -88,13 +89,13 @@ func (c *Conn) readRequest(s *probe.Segment) {
 			return
 		case phaseNew, phaseSync:
 			if !c.syncRequest(s, b) {
-				c.skip(b, &c.requestBytes)
+				c.skipRequest(b, s.TimeNs)
 				return
 			}
 			continue
 		case phaseCommand:
 			if c.requestLost && !c.resumeRequest(s, b) {
-				c.skip(b, &c.requestBytes)
+				c.skipRequest(b, s.TimeNs)
 				return
 			}
 			if c.strayRequest(b) {
@@ -122,6 +123,12 @@ func (c *Conn) readRequest(s *probe.Segment) {
 func (c *Conn) skip(b []byte, direction *uint64) {
 	c.env.Stats.SkippedBytes += uint64(len(b))
 	*direction += uint64(len(b))
+}
+
+// skipRequest passes over bytes of the client that may hold commands.
+func (c *Conn) skipRequest(b []byte, ns int64) {
+	c.skip(b, &c.requestBytes)
+	c.doubtUser(ns)
 }
 
 // readRequestPackets reads packets of the client until the connection's phase
@@ -240,7 +247,7 @@ func (c *Conn) readArgument(q *command, p *packet) {
 	case ComStmtExecute, ComStmtSendLongData, ComStmtClose, ComStmtReset, ComStmtFetch, ComStmtBulkExecute:
 		c.readStatementID(q, p)
 	case ComChangeUser:
-		c.readChangeUser(p.body[1:])
+		q.login = c.readChangeUser(p.body[1:])
 	}
 }
 

@@ -20,6 +20,9 @@ func (c *Conn) desync(flags EventFlags) {
 		c.midStream = true
 	case phaseCommand:
 		c.pendingFlags |= FlagGapBefore
+		if c.request.started { // it will not be read
+			c.doubtUser(c.lastNs)
+		}
 	}
 	c.request.reset()
 	c.reply.reset()

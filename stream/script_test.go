@@ -23,6 +23,7 @@ var update = flag.Bool("update", false, "rewrite the expected events in testdata
 //	c SEQ FIELD…   a packet of the client: hex bytes, "text", 'nul-terminated text'
 //	s SEQ FIELD…   a packet of the server
 //	c+ s+          the same, in one segment with the packet before
+//	packet N (the answer's sequence id is N + 1)
 //	syn | fin | rst c|s | gap c|s N | tick | port N (a new connection on other ports)
 //	greeting [V]   the server's greeting of version V, MariaDB 10.11 without one
 //	login USER DB [FLAG…]   the client's login: eof deprecates EOF, track, attrs, ssl, multi, compress
@@ -193,6 +194,8 @@ func (k *talk) line(line string) error {
 		k.flush()
 		k.clock += 2e9
 		k.conn.Settle(k.clock)
+	case "packet": // the sequence id of the packet before the next
+		k.packet = byte(number(0, 0))
 	case "port":
 		k.close()
 		k.open(uint16(number(0, 0)))

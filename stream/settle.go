@@ -173,6 +173,9 @@ func (c *Conn) giveUpHole(h *half) {
 func (c *Conn) lost(h *half, n int, ns int64, why EventFlags) {
 	c.env.Stats.Gaps++
 	c.env.Stats.GapBytes += uint64(n)
+	if h == &c.client && c.phase != phaseOpaque && !c.withinPacket(n) {
+		defer c.doubtUser(ns) // what had begun before is taken first
+	}
 	switch c.phase {
 	case phaseOpaque, phaseSync:
 		return
@@ -188,6 +191,20 @@ func (c *Conn) lost(h *half, n int, ns int64, why EventFlags) {
 	} else if !c.loseZipped(h, n, ns) {
 		c.desync(why | FlagResponseGap)
 	}
+}
+
+// withinPacket reports that n lost bytes of the client are of the packet that it is
+// sending: no command begins among them. If bytes of the server's are missing too,
+// the numbers may be those of another connection.
+func (c *Conn) withinPacket(n int) bool {
+	if c.phase != phaseCommand || c.server.hole() != 0 && !c.filtered() {
+		return false
+	}
+	if c.zip != nil {
+		z := &c.zip.request
+		return z.have == zipHeaderLen && n <= z.need && z.plain == 0 && c.request.inside(n)
+	}
+	return c.request.inside(n)
 }
 
 // losePlain passes over n bytes that the capture lacks, of a direction's packets.

@@ -28,6 +28,7 @@ type Stats struct {
 	Gaps     uint64 // holes that were given up
 	GapBytes uint64 // bytes that the capture lacks (not in Bytes)
 	Resyncs  uint64 // times a command boundary had to be found again
+	Doubts   uint64 // times a hole put the user of a connection in doubt
 
 	Commands        uint64
 	CommandEvents   uint64
@@ -62,6 +63,7 @@ func (s *Stats) Add(o *Stats) {
 	s.Gaps += o.Gaps
 	s.GapBytes += o.GapBytes
 	s.Resyncs += o.Resyncs
+	s.Doubts += o.Doubts
 	s.Commands += o.Commands
 	s.CommandEvents += o.CommandEvents
 	s.PendingCommands += o.PendingCommands

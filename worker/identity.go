@@ -21,7 +21,8 @@ type Watcher interface {
 // Meanwhile their events wait as clones, in order, until the user is known or has
 // been waited for long enough.
 //
-// Invariant: an entry is in anonymous iff its connection is; in waiting iff events
+// Invariant: an entry is in anonymous iff its connection is, or its user is in
+// doubt, or more than the user is asked for; in waiting iff events
 // of it wait; bytes is the size of all of these.
 type identities struct {
 	watcher   Watcher
@@ -46,6 +47,7 @@ func (s *Shard) emit(e *stream.Event) {
 		at.search = &search{}
 	}
 	if f := at.search; f.gaveUp != 0 || len(f.pending) == 0 && !sought(e) && !(f.partial && lacks(e)) {
+		e.Disclaim()
 		if e.UserSource == stream.UserUnknown {
 			e.Flags |= f.gaveUp
 		}
@@ -55,10 +57,10 @@ func (s *Shard) emit(e *stream.Event) {
 	s.hold(at, e)
 }
 
-// sought reports that an event's user may be found out: its connection was joined
-// after the login, and can be read.
+// sought reports that an event's user may be found out, or made sure of: its
+// connection was joined after the login, or lacks bytes, and can be read.
 func sought(e *stream.Event) bool {
-	return e.UserSource == stream.UserUnknown && e.Flags&stream.FlagMidStream != 0 && e.Session.Visibility == stream.VisibilityFull
+	return e.Doubtful || e.UserSource == stream.UserUnknown && e.Flags&stream.FlagMidStream != 0 && e.Session.Visibility == stream.VisibilityFull
 }
 
 // lacks reports that more than the user may be found out of an event.
@@ -81,13 +83,13 @@ func (s *Shard) hold(at *entry, e *stream.Event) {
 	}
 }
 
-// seek asks for the user of a connection that has none.
+// seek asks for the user of a connection that has none, or whose user is in doubt.
 func (s *Shard) seek(e *entry) {
 	if s.ids.watcher == nil {
 		return
 	}
 	_, known := s.ids.anonymous[e]
-	switch anonymous := e.conn.Anonymous(); {
+	switch anonymous := e.conn.Anonymous() || e.conn.Doubtful(); {
 	case anonymous && !known:
 		s.ids.anonymous[e] = struct{}{}
 		if e.search == nil {
@@ -128,12 +130,20 @@ func (s *Shard) identify() {
 	}
 }
 
-// apply looks the anonymous connections up, then the ones that are gone.
+// apply looks the connections up whose user is not known for certain, then those
+// that are another's now, and those that are gone.
 func (s *Shard) apply(snap *watcher.Snapshot) {
 	for e := range s.ids.anonymous {
 		peer := e.conn.Peer()
 		row, ok := snap.Find(peer.Addr, peer.ConnectionID)
-		if ok && lists(snap, e) {
+		if !ok && e.conn.Doubtful() {
+			row, ok = successor(snap, peer)
+		}
+		if ok && lists(snap, e) && s.sure(e, identity(row), snap) {
+			if !e.conn.Anonymous() && !e.conn.Listed() {
+				s.found(e)
+				continue
+			}
 			named := e.conn.Listed()
 			if e.conn.Identify(identity(row), snap.BeginNs) {
 				if !named {
@@ -148,6 +158,7 @@ func (s *Shard) apply(snap *watcher.Snapshot) {
 		}
 		s.want(e)
 	}
+	s.replace(snap)
 	s.expire(snap)
 	s.sockets.apply(s, snap)
 }
@@ -212,21 +223,26 @@ func (s *Shard) giveUp(e *entry, flag stream.EventFlags) {
 	s.release(e)
 }
 
+func (s *Shard) stopWaiting(e *entry) {
+	if i := slices.Index(s.ids.waiting, e); i >= 0 {
+		s.ids.waiting = slices.Delete(s.ids.waiting, i, i+1)
+	}
+}
+
 // release passes the events of an entry on, with its user if it is known now.
 func (s *Shard) release(e *entry) {
 	f := e.search
 	if f == nil || len(f.pending) == 0 {
 		return
 	}
-	if i := slices.Index(s.ids.waiting, e); i >= 0 {
-		s.ids.waiting = slices.Delete(s.ids.waiting, i, i+1)
-	}
+	s.stopWaiting(e)
 	for i, c := range f.pending {
 		s.ids.bytes -= c.Size()
-		known := c.UserSource != stream.UserUnknown
+		known := c.UserSource != stream.UserUnknown && !c.Doubtful
 		if known && !lacks(&c.Event) {
 			// nothing to add
 		} else if !e.conn.Complete(&c.Event) && !known {
+			c.Disclaim()
 			c.Flags |= cmp.Or(f.gaveUp, stream.FlagUserUnknown)
 		}
 		s.pass(e, &c.Event)

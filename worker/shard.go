@@ -237,6 +237,7 @@ func (s *Shard) settleWaiting(nowNs int64) {
 			s.draining = e
 			e.conn.Settle(nowNs)
 			s.draining = nil
+			s.seek(e)
 			if e.conn.Done() {
 				s.close(e, e.conn.Reason(), nowNs)
 			}

@@ -21,6 +21,9 @@ type Stats struct {
 	Connections uint64 // gauge: open
 
 	Identified uint64 // connections whose user the process list told
+	Confirmed  uint64 // times it told that the user behind a hole is who it was
+	Corrected  uint64 // times it told of another
+	Replaced   uint64 // sessions that it told to be another's, whose end and successor's login were lost
 	GaveUp     uint64 // times a connection's events went on without a user
 	Anonymous  uint64 // gauge: connections whose user is not known
 	Sockets    uint64 // sessions of the unix socket that were reported
@@ -45,6 +48,9 @@ func (s *Stats) Add(o *Stats) {
 	s.Expired += o.Expired
 	s.Connections += o.Connections
 	s.Identified += o.Identified
+	s.Confirmed += o.Confirmed
+	s.Corrected += o.Corrected
+	s.Replaced += o.Replaced
 	s.GaveUp += o.GaveUp
 	s.Anonymous += o.Anonymous
 	s.Sockets += o.Sockets

@@ -23,6 +23,10 @@ func (p *pipeline) printLedger(w io.Writer, in probe.Stats) {
 		loss{"opaque (TLS, compressed)", st.OpaqueBytes}, loss{"skipped", st.SkippedBytes}, loss{"discarded", st.DiscardedBytes}))
 	line("  missing", "%d bytes in %d gaps", st.GapBytes, st.Gaps)
 	line("  sessions", "%d started, %d logins failed, %d ended; %d connections showed no MySQL", st.SessionStarts, st.LoginsFailed, st.SessionEnds, st.Unrecognized)
+	if st.Doubts > 0 {
+		line("  doubts", "%d users behind a hole: the process list confirmed %d, told of another %d times, of another session %d times",
+			st.Doubts, ws.Confirmed, ws.Corrected, ws.Replaced)
+	}
 	if ws.Identified+ws.GaveUp+ws.Sockets > 0 {
 		line("  users", "%d connections named by the process list, %d times events went on without a user; %d socket sessions", ws.Identified, ws.GaveUp, ws.Sockets)
 	}

@@ -48,6 +48,7 @@ type report struct {
 	PendingCommands   uint64            `json:"pending_commands"`
 	StatementsEvicted uint64            `json:"statements_evicted"`
 	Identified        uint64            `json:"users_identified"`
+	Doubts            map[string]uint64 `json:"user_doubts"` // behind holes, and what the process list told
 	Anonymous         uint64            `json:"users_unknown"`
 	ProxiedCommands   uint64            `json:"proxied_commands,omitempty"`
 	ProxiedKnown      uint64            `json:"proxied_known,omitempty"` // of them, those whose client the proxy told
@@ -79,6 +80,7 @@ func (l *live) makeReport(now time.Time) *report {
 		Sessions: map[string]uint64{"started": st.SessionStarts, "ended": st.SessionEnds, "logins_failed": st.LoginsFailed,
 			"tls": st.TLSSessions, "socket": ws.Sockets, "unrecognized": st.Unrecognized},
 		Commands: st.Commands, CommandEvents: st.CommandEvents, PendingCommands: st.PendingCommands,
+		Doubts:            map[string]uint64{"all": st.Doubts, "confirmed": ws.Confirmed, "corrected": ws.Corrected, "replaced": ws.Replaced},
 		StatementsEvicted: st.StatementsEvicted, Identified: ws.Identified, Anonymous: ws.Anonymous,
 		ProxiedCommands: ws.ProxiedCommands, ProxiedKnown: ws.ProxiedKnown,
 	}
