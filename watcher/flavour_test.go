@@ -115,6 +115,23 @@ func TestFlavours(t *testing.T) {
 	}
 }
 
+// A server whose list shows the watcher itself as not logged in, or shows the
+// account's host in place of the client's, is not believed.
+func TestListUnusable(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := healthy()
+		m.list = [][]any{{"7", "unauthenticated user", "192.0.2.1:40000", nil, "Query"}, {"9", "ann", "192.0.2.7:41000", "shop", "Sleep"},
+			{"10", "root", "localhost", "shop", "Sleep"}}
+		w := watchFake(t, &fakeServer{answer: m.answer}, Config{})
+		synctest.Wait()
+		s := w.Snapshot()
+		if r, ok := s.Find(addrOf("192.0.2.7:41000"), 9); ok || s.Complete || w.State().Cause != CauseList {
+			t.Errorf("found %+v, complete %t, %v", r, s.Complete, w.State())
+		}
+		w.Close()
+	})
+}
+
 // What came over sockets is told by account, where no accounts were lost; where the
 // server shows names TCP over the loopback looks the same.
 func TestSocketQuestions(t *testing.T) {

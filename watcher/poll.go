@@ -19,6 +19,8 @@ func (w *Watcher) poll(ctx context.Context) func() time.Time {
 		return at(began)
 	case err != nil:
 		w.status.set(classify(err), err.Error())
+	case w.snapshot.Load().ownUnknown:
+		w.status.set(CauseList, "it shows the watcher's own connection as not logged in: neither users nor places are to be relied on")
 	case !complete:
 		w.status.set(CauseProcessMissing, fmt.Sprintf("the account sees only its own connections; GRANT PROCESS ON *.* TO it (%s)", w.cfg.User))
 	default:
@@ -57,6 +59,9 @@ func (w *Watcher) read(ctx context.Context, asked []wanted) error {
 		s.inherit(earlier)
 	}
 	s.index()
+	if own, ok := s.byID[w.own.id]; ok && s.rows[own].login {
+		s.ownUnknown, s.Complete = true, false
+	}
 	s.EndNs = time.Now().UnixNano()
 	found := s.rowsOf(asked)
 	if err := w.readDetails(ctx, s, found); err != nil {

@@ -25,6 +25,9 @@ type Snapshot struct {
 	byID     map[uint64]int32
 	byPort   map[uint16]int32 // the first row of a port; Session.next has the others
 	unplaced int              // rows of clients whose port the list does not tell
+	// ownUnknown: the list shows the watcher's own connection as not logged in, as
+	// other servers than MySQL and MariaDB do. It is then not to be relied on.
+	ownUnknown bool
 }
 
 // A Session is one row of a process list.
@@ -136,7 +139,7 @@ func (s *Snapshot) Transports() (n [transports]int) {
 // been open during the whole reading: where the server shows names instead of
 // addresses, a session is found because no other has its port.
 func (s *Snapshot) Find(client netip.AddrPort, connectionID uint64) (*Session, bool) {
-	if s == nil {
+	if s == nil || s.ownUnknown {
 		return nil, false
 	}
 	if connectionID != 0 {

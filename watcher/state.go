@@ -33,13 +33,14 @@ const (
 	CauseTLS            Cause = "tls"             // no encrypted connection could be agreed on
 	CauseProcessMissing Cause = "process_missing" // the account lacks PROCESS
 	CauseQuery          Cause = "query_failed"    // the server refuses a question
+	CauseList           Cause = "list_unusable"   // the process list contradicts itself
 	CauseNotExtended    Cause = "not_extended"    // the proxy does not tell when it lends a connection
 )
 
 // Causes are all of them, for metrics that have a series of each.
 func Causes() []Cause {
 	return []Cause{CauseStarting, CauseUnreachable, CauseTimeout, CausePassword, CauseLogin, CauseHost, CauseConnections,
-		CauseTLS, CauseProcessMissing, CauseQuery, CauseNotExtended}
+		CauseTLS, CauseProcessMissing, CauseQuery, CauseList, CauseNotExtended}
 }
 
 // A State says whether a server or a proxy is watched, and why not.
