@@ -1,6 +1,10 @@
 package stream
 
-import "testing"
+import (
+	"bytes"
+	"strings"
+	"testing"
+)
 
 func TestReadEffects(t *testing.T) {
 	for _, c := range []struct {
@@ -40,6 +44,23 @@ func TestReadEffects(t *testing.T) {
 		for i := range q.schemas {
 			if q.schemas[i] != c.schemas[i] {
 				t.Errorf("%q: schemas %v, want %v", c.sql, q.schemas, c.schemas)
+			}
+		}
+	}
+}
+
+// Text is transcoded wherever its first byte above 0x7f stands.
+func TestTranscodeFindsTheByte(t *testing.T) {
+	var tr Transcoder
+	for n := range 20 {
+		for at := range n {
+			text := bytes.Repeat([]byte("a"), n)
+			if got := tr.UTF8(text, 8); &got[0] != &text[0] {
+				t.Fatalf("%q was copied", text)
+			}
+			text[at] = 0xe9
+			if got, want := string(tr.UTF8(text, 8)), strings.Repeat("a", at)+"é"+strings.Repeat("a", n-at-1); got != want {
+				t.Errorf("%q: %q", text, got)
 			}
 		}
 	}

@@ -1,6 +1,7 @@
 package stream
 
 import (
+	"encoding/binary"
 	"unicode/utf8"
 
 	"golang.org/x/text/encoding"
@@ -55,6 +56,12 @@ func (t *Transcoder) UTF8(text []byte, collation uint16) []byte {
 func (e *Env) text(b []byte, collation uint16) string { return e.name(e.transcoder.UTF8(b, collation)) }
 
 func isASCII(b []byte) bool {
+	for len(b) >= 8 {
+		if binary.LittleEndian.Uint64(b)&0x8080808080808080 != 0 {
+			return false
+		}
+		b = b[8:]
+	}
 	for _, ch := range b {
 		if ch >= utf8.RuneSelf {
 			return false
