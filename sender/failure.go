@@ -70,11 +70,11 @@ func CauseOf(err error) Cause {
 		return CauseExpired
 	case errors.As(err, new(*tls.CertificateVerificationError)):
 		return CauseCertificate
-	case errors.As(err, new(tls.RecordHeaderError)), strings.Contains(err.Error(), "tls: "):
-		return CauseTLS
 	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, os.ErrDeadlineExceeded),
 		errors.As(err, &timeout) && timeout.Timeout():
 		return CauseTimeout
+	case errors.As(err, new(tls.RecordHeaderError)), strings.Contains(err.Error(), "tls: "):
+		return CauseTLS
 	case errors.As(err, new(*net.OpError)), errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF),
 		errors.Is(err, syscall.EPIPE), errors.Is(err, syscall.ECONNRESET), errors.Is(err, net.ErrClosed):
 		return CauseUnreachable

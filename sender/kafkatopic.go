@@ -70,13 +70,20 @@ func noTopic(ctx context.Context, client *kafka.Client, brokers []string, topic 
 
 func otherTopics(ctx context.Context, client *kafka.Client) string {
 	const most = 10
-	meta, err := client.Metadata(ctx, &kafka.MetadataRequest{})
+	known, ok := client.Transport.(*kafka.Transport)
+	if !ok {
+		return ""
+	}
+	// The client's own transport knows of the one topic only.
+	all := &kafka.Transport{Dial: known.Dial, DialTimeout: known.DialTimeout, ClientID: known.ClientID, TLS: known.TLS, SASL: known.SASL}
+	defer all.CloseIdleConnections()
+	meta, err := (&kafka.Client{Addr: client.Addr, Transport: all}).Metadata(ctx, &kafka.MetadataRequest{})
 	if err != nil {
 		return ""
 	}
 	var names []string
 	for _, t := range meta.Topics {
-		if !t.Internal && !strings.HasPrefix(t.Name, "__") {
+		if t.Error == nil && !t.Internal && !strings.HasPrefix(t.Name, "__") {
 			names = append(names, t.Name)
 		}
 	}

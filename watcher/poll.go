@@ -3,7 +3,6 @@ package watcher
 import (
 	"context"
 	"database/sql"
-	"fmt"
 	"strconv"
 	"time"
 )
@@ -14,18 +13,10 @@ func (w *Watcher) poll(ctx context.Context) func() time.Time {
 	asked := w.wants.asked()
 	err := w.server.ask(ctx, func(ctx context.Context) error { return w.read(ctx, asked) })
 	complete := err == nil && w.snapshot.Load().Complete
-	switch {
-	case ctx.Err() != nil:
+	if ctx.Err() != nil {
 		return at(began)
-	case err != nil:
-		w.status.set(classify(err), err.Error())
-	case w.snapshot.Load().ownUnknown:
-		w.status.set(CauseList, "it shows the watcher's own connection as not logged in: neither users nor places are to be relied on")
-	case !complete:
-		w.status.set(CauseProcessMissing, fmt.Sprintf("the account sees only its own connections; GRANT PROCESS ON *.* TO it (%s)", w.cfg.User))
-	default:
-		w.status.set("", "")
 	}
+	w.status.set(w.judge(err))
 	if !complete {
 		w.failures++
 		return at(time.Now().Add(backoff(w.failures)))

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 )
 
@@ -36,42 +37,28 @@ func (l *live) hint(ctx context.Context) {
 	}
 }
 
-// A listener is a MySQL or MariaDB server of this machine, as /proc shows it.
-type listener struct {
-	program string
-	pid     int
-	ports   []uint16 // TCP ports it listens on, in this network namespace
-	sockets int      // connections over its unix sockets
-}
-
 func (l *live) hintServer(s listener) {
 	var missed []uint16
 	watched := false
-	for _, port := range s.ports {
-		if contains(l.filter.Ports, port) {
+	for _, port := range s.numbers() {
+		if slices.Contains(l.filter.Ports, port) {
 			watched = true
 		} else {
 			missed = append(missed, port)
 		}
 	}
-	name := fmt.Sprintf("%s (pid %d)", s.program, s.pid)
 	switch {
+	case s.hidden:
+		l.log.Warn(s.String()+" belongs to another user, its ports cannot be seen", "cure", "sqlwitness check, as root")
 	case len(s.ports) == 0:
-		l.log.Warn(name+" listens on no TCP port in this network namespace", "cure", "run the agent in the server's network namespace: nsenter -t PID -n")
+		l.log.Warn(s.String()+" listens on no TCP port", "cure", "let it listen on TCP (skip_networking)")
+	case s.elsewhere:
+		l.log.Warn(s.String()+" is in another network namespace", "cure", fmt.Sprintf("run the agent there: nsenter -t %d -n", s.pid))
 	case !watched:
-		l.log.Warn(name+" listens on another port", "watched", portList(l.filter.Ports), "cure", "--port "+portList(missed))
+		l.log.Warn(s.String()+" listens on another port", "watched", portList(l.filter.Ports), "cure", "--port "+portList(missed))
 	}
 	if s.sockets > 0 {
-		l.log.Warn(name+" has clients on its unix socket, which no network capture can see", "connections", s.sockets,
+		l.log.Warn(s.String()+" has clients on its unix socket, which no network capture can see", "connections", s.sockets,
 			"cure", "let them connect over TCP (host 127.0.0.1)")
 	}
-}
-
-func contains(ports []uint16, port uint16) bool {
-	for _, p := range ports {
-		if p == port {
-			return true
-		}
-	}
-	return false
 }

@@ -27,6 +27,8 @@ by watching their network traffic.
   sqlwitness read [flags] FILE...       audit capture files (pcap, pcapng, also gzipped)
   sqlwitness receive [-c FILE]          collector: batches of agents in, any sink out
   sqlwitness consume [-c FILE]          reads the Kafka topic: proves that nothing is missing, alerts
+  sqlwitness check [-c FILE] [flags] [--output text|json]
+                                        what of this machine, its servers and the sinks is not well, and the cure
   sqlwitness config print|check [-c FILE] [flags]
                                         the effective configuration; whether it is valid
   sqlwitness version
@@ -61,6 +63,8 @@ func run(args []string, stdout *os.File, stderr io.Writer) int {
 		err = receive(args[1:], stdout, stderr, log)
 	case "consume":
 		err = consume(args[1:], stdout, stderr, log)
+	case "check":
+		err = check(args[1:], stdout, stderr)
 	case "config":
 		err = showConfig(args[1:], stdout, stderr)
 	case "version", "-version", "--version":
@@ -68,7 +72,7 @@ func run(args []string, stdout *os.File, stderr io.Writer) int {
 	case "help", "-h", "-help", "--help":
 		fmt.Fprint(stdout, usage)
 	default:
-		err = usageError{fmt.Errorf("unknown command %q; there are run, read, receive, consume, config and version", name)}
+		err = usageError{fmt.Errorf("unknown command %q; there are run, read, receive, consume, check, config and version", name)}
 	}
 	return exitCode(err, stderr)
 }
