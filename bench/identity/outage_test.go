@@ -65,13 +65,15 @@ func (n *numbers) set(i int, answered bool) {
 	n.sent[i] = answered
 }
 
-// TestOutage: the server hangs, goes on, is killed, and comes back on the same
-// port. The agent stays, tells each change of the state once, and has an event
-// for each statement that the server logged or a client got an answer to.
+// TestOutage: the server hangs, goes on, refuses the agent's account, lets it in,
+// is killed, and comes back on the same port. The agent stays, tells each change of
+// the state once, in its log, its metrics and to check, leaves no goroutine behind,
+// and has an event for each statement that the server logged or a client got an
+// answer to.
 func TestOutage(t *testing.T) {
 	t.Parallel()
 	first := startServer(t, mariadb.Options{GeneralLog: true})
-	over, end := context.WithTimeout(t.Context(), time.Minute)
+	over, end := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer end()
 	load := &numbers{addr: first.Addr("127.0.0.1"), over: over, sent: map[int]bool{}}
 	var clients sync.WaitGroup
@@ -79,38 +81,87 @@ func TestOutage(t *testing.T) {
 		clients.Go(func() { load.live(users[i%len(users)]) })
 	}
 	eventually(t, "the clients", 10*time.Second, func() bool { return load.up.Load() == outageClients })
-	a := capture(t, first, setting{timeout: 500 * time.Millisecond})
-	state := func(want ...string) {
+	a := capture(t, first, setting{timeout: 500 * time.Millisecond, metrics: fmt.Sprintf("127.0.0.1:%d", freePort(t))})
+	var want []string
+	state := func(cause string) {
 		t.Helper()
-		eventually(t, fmt.Sprintf("the states %v", want), 20*time.Second, func() bool { return slices.Equal(a.states(), want) })
+		want = append(want, cause)
+		a.waitState(t, want)
 	}
-	state("up")
+	goOn := func() {
+		t.Helper()
+		state("up")
+		before := load.next.Load()
+		eventually(t, "more statements", 10*time.Second, func() bool { return load.next.Load() > before+500 })
+	}
+	goOn()
+	routines := a.goroutines(t)
 
 	syscall.Kill(first.Pid(), syscall.SIGSTOP)
-	state("up", "timeout")
+	state("timeout")
 	syscall.Kill(first.Pid(), syscall.SIGCONT)
-	state("up", "timeout", "up")
-	before := load.next.Load()
-	eventually(t, "more statements", 10*time.Second, func() bool { return load.next.Load() > before+500 })
+	goOn()
+
+	// An open connection outlives a new password and a lock; the next login does not.
+	asRoot(t, first, "ALTER USER watch@'%' IDENTIFIED BY 'rotated'; KILL USER watch")
+	state("login_refused")
+	asRoot(t, first, "ALTER USER watch@'%' IDENTIFIED BY '"+password+"'")
+	goOn()
+	asRoot(t, first, "ALTER USER watch@'%' ACCOUNT LOCK; KILL USER watch")
+	state("login_refused")
+	asRoot(t, first, "ALTER USER watch@'%' ACCOUNT UNLOCK")
+	goOn()
 
 	syscall.Kill(first.Pid(), syscall.SIGKILL)
-	state("up", "timeout", "up", "unreachable")
+	state("unreachable")
 	second := startServer(t, mariadb.Options{GeneralLog: true, Port: first.Port})
-	state("up", "timeout", "up", "unreachable", "up")
-	before = load.next.Load()
-	eventually(t, "statements at the new server", 10*time.Second, func() bool { return load.next.Load() > before+500 })
+	goOn()
 	time.Sleep(1500 * time.Millisecond) // another poll
+	eventually(t, fmt.Sprintf("the end of all but %d goroutines", routines), 10*time.Second, func() bool { return a.goroutines(t) <= routines })
 	end()
 	clients.Wait()
 	if err := syscall.Kill(a.Pid(), 0); err != nil {
 		t.Errorf("the agent: %v", err)
 	}
 	events := a.finish(t)
-	if got := a.states(); len(got) != 5 {
-		t.Errorf("the log tells of %v", got)
+	if got := a.states(); !slices.Equal(got, want) {
+		t.Errorf("the log tells of %v, want %v", got, want)
 	}
 	second.Shutdown()
 	load.judge(t, events, append(loggedNumbers(t, first), loggedNumbers(t, second)...))
+}
+
+// waitState waits until the log tells of the states, and the metrics and check of the
+// last of them.
+func (r *run) waitState(t *testing.T, states []string) {
+	t.Helper()
+	now := states[len(states)-1]
+	eventually(t, fmt.Sprintf("the states %v", states), 20*time.Second, func() bool { return slices.Equal(r.states(), states) })
+	for _, cause := range []string{"up", "timeout", "login_refused", "unreachable"} {
+		value := map[bool]string{true: "1", false: "0"}[cause == now]
+		series := fmt.Sprintf(`sqlwitness_watcher_state{cause=%q,target=%q}`, cause, r.target)
+		if got := r.metric(t, series); got != value {
+			t.Errorf("state %s: %s is %q, want %s", now, series, got, value)
+		}
+	}
+	grade := "DOWN"
+	if now == "up" {
+		grade, now = "OK", "is watched"
+	}
+	all := examine(t, r.config)
+	if !found(all, "agent watcher", grade, now) || grade == "DOWN" && !found(all, "watcher", grade, now) {
+		t.Errorf("check does not say %s: %+v", now, all)
+	}
+}
+
+// goroutines is how many the agent has, but for those that answer.
+func (r *run) goroutines(t *testing.T) int {
+	t.Helper()
+	n, err := strconv.Atoi(r.metric(t, "go_goroutines"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return n
 }
 
 var numbered = regexp.MustCompile(`/\* n=(\d+) `)
@@ -179,7 +230,7 @@ func (n *numbers) judge(t *testing.T, events []event, logged []int) {
 		}
 	}
 	t.Logf("%d statements sent, %d answered, %d in the server's logs, %d events; %d without a user", len(n.sent), answered, len(logged), sum.commands, sum.noUser)
-	if answered < 1000 || len(logged) < 1000 || sum.noUser > sum.commands/10 {
+	if answered < 2000 || len(logged) < 1000 || sum.noUser > sum.commands/10 {
 		t.Errorf("%d answered, %d logged, %d without a user", answered, len(logged), sum.noUser)
 	}
 }

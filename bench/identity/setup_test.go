@@ -108,7 +108,10 @@ func startServer(t *testing.T, o mariadb.Options) *mariadb.Server {
 // A run is an agent and where its events go.
 type run struct {
 	*agent.Agent
-	events string // path
+	events  string // path
+	config  string // path
+	metrics string // address
+	target  string // the server that is watched
 }
 
 // A setting is what differs between the runs of the agent.
@@ -120,6 +123,7 @@ type setting struct {
 	timeout  time.Duration // of the watcher's questions; 0 = the agent's default
 	ring     string        // more keys of the capture; empty = none
 	alone    bool          // no watcher
+	metrics  string        // address; empty = none
 }
 
 // capture starts an agent on the server's port, with the server watched once a
@@ -133,7 +137,9 @@ func capture(t *testing.T, srv *mariadb.Server, s setting) *run {
 		t.Fatal(err)
 	}
 	defer out.Close()
-	argv := append(append([]string{}, s.prefix...), program, "run", "-c", s.write(t, dir, srv.Port))
+	r.config, r.metrics = s.write(t, dir, srv.Port), s.metrics
+	r.target = fmt.Sprintf("127.0.0.1:%d", srv.Port)
+	argv := append(append([]string{}, s.prefix...), program, "run", "-c", r.config)
 	if r.Agent, err = agent.Start(t.Context(), out, argv...); err != nil {
 		t.Fatal(err)
 	}
@@ -160,6 +166,7 @@ func (s setting) write(t *testing.T, dir string, port int) string {
 		text += fmt.Sprintf("watch: {address: '127.0.0.1:%d', user: %s, password_file: %s, interval: 1s, timeout: %v}\n",
 			port, or(s.account, "watch"), file, timeout)
 	}
+	text += fmt.Sprintf("metrics: {listen: %q}\n", s.metrics)
 	config := filepath.Join(dir, "config.yaml")
 	err := errors.Join(os.WriteFile(file, []byte(or(s.password, password)+"\n"), 0o600), os.WriteFile(config, []byte(text), 0o600))
 	if err != nil {

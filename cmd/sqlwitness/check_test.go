@@ -111,7 +111,9 @@ func TestCheckKafka(t *testing.T) {
 	sink := func(broker, more string) string {
 		return fmt.Sprintf("sinks: [{type: kafka, brokers: [%q], topic: audit%s}]\n", broker, more)
 	}
-	secure := func(ca certificates, more string) string { return fmt.Sprintf(", tls: {enabled: true, ca: %q%s}", ca.File, more) }
+	secure := func(ca certificates, more string) string {
+		return fmt.Sprintf(", tls: {enabled: true, ca: %q%s}", ca.File, more)
+	}
 	date := yesterday.UTC().Format(time.DateOnly)
 	for name, c := range map[string]struct {
 		config string

@@ -131,4 +131,3 @@ func carries(dev *net.Interface, addr netip.Addr) bool {
 		return addr.IsUnspecified() && (addr.Is6() || ip.Unmap().Is4()) || ip.Unmap() == addr
 	})
 }
-
