@@ -100,10 +100,15 @@ func (a *analyzer) place(e *Event, now time.Time) error {
 			return err
 		}
 	}
-	if e.Type != "agent_report" || l.Repeated > repeated {
+	switch {
+	case l.Repeated > repeated:
 		return nil
+	case e.Type == "agent_report":
+		return a.report(e, l)
+	case e.Type == "agent_start":
+		return a.restart(e)
 	}
-	return a.report(e, l)
+	return nil
 }
 
 func (a *analyzer) gap(e *Event, lane int, g gap) error {
@@ -174,8 +179,9 @@ func (r *Rule) alert(e *Event, n float64) finding {
 	return f
 }
 
-// A finding is a line of the output. Type is gap, gap_explained, agent_silent,
-// agent_back, agent_never_seen, agent_unlisted, alert or summary.
+// A finding is a line of the output. Type is gap, gap_explained, blind (an agent was
+// killed: from Since to Time nobody watched), agent_silent, agent_back,
+// agent_never_seen, agent_unlisted, alert or summary.
 type finding struct {
 	Type     string            `json:"type"`
 	Time     string            `json:"time"`
@@ -187,6 +193,7 @@ type finding struct {
 	To       uint64            `json:"to,omitempty"`
 	Count    uint64            `json:"count,omitempty"`
 	Why      string            `json:"why,omitempty"`
+	Since    string            `json:"since,omitempty"`
 	SilentS  int64             `json:"silent_s,omitempty"`
 	Rule     string            `json:"rule,omitempty"`
 	Severity string            `json:"severity,omitempty"`

@@ -209,3 +209,46 @@ func FuzzTake(f *testing.F) {
 		}
 	})
 }
+
+// What a run had sent and did not come is named when the next begins, and so is the
+// time in which nobody watched, once for all lanes.
+func TestAnalyzerRunBefore(t *testing.T) {
+	var f findings
+	s, _ := loadState("")
+	now := time.Now()
+	a := newAnalyzer(noRules, s, newAgents(nil, time.Minute, now), f.take)
+	offset := int64(0)
+	take := func(b []byte) {
+		t.Helper()
+		if err := a.take(0, offset, b, now); err != nil {
+			t.Fatal(err)
+		}
+		offset++
+	}
+	start := func(boot string, lane int, more string) []byte {
+		return fmt.Appendf(nil, `{"v":1,"type":"agent_start","time":"2026-01-01T00:00:09Z","agent":"db1","boot":%q,"lane":%d,"seq":1%s}`, boot, lane, more)
+	}
+	killed := `,"previous_boot":"b1","previous_clean":false,"previous_seqs":[5,2,9],"blind_from":"2026-01-01T00:00:03Z"`
+	take(start("b1", 0, "")) // the first run of all
+	take(event("db1", "b1", 0, 2, ""))
+	take(event("db1", "b1", 1, 1, ""))
+	take(event("db1", "b1", 1, 2, ""))
+	take(start("b2", 0, killed))
+	take(start("b2", 0, killed)) // comes twice
+	take(start("b2", 1, killed))
+	take(start("b2", 2, killed)) // of that lane nothing was ever seen
+	take(start("b2", 3, killed)) // a lane more than before
+	take(event("db1", "b2", 1, 2, ""))
+	take(start("b3", 0, `,"previous_boot":"b2","previous_clean":true,"previous_seqs":[1,3],"blind_from":"2026-01-01T00:00:08Z"`))
+	take(start("b3", 1, `,"previous_boot":"b2","previous_clean":true,"previous_seqs":[1,3],"blind_from":"2026-01-01T00:00:08Z"`))
+	take(event("db1", "b1", 0, 4, "")) // out of a spool after all
+	if got := f.said("gap", "boot", "lane", "from", "to", "count"); !slices.Equal(got, []string{"b1 0 3 5 3", "b2 1 3 3 1"}) {
+		t.Errorf("gaps %q", got)
+	}
+	if got := f.said("blind", "agent", "boot", "since", "time"); !slices.Equal(got, []string{"db1 b1 2026-01-01T00:00:03Z 2026-01-01T00:00:09Z"}) {
+		t.Errorf("blind %q", got)
+	}
+	if l := s.lane("db1", "b1", 0); l.Missing != 2 || l.Late != 1 || l.Last != 5 {
+		t.Errorf("%+v", l)
+	}
+}

@@ -87,6 +87,13 @@ type Event struct {
 	// agent knows will never come.
 	Holes json.RawMessage `json:"holes" expr:"-"`
 
+	// Of an agent_start: the run before, whether it ended with an agent_stop, the seq
+	// that each lane had reached, and since when nobody watched.
+	PreviousBoot  string   `json:"previous_boot" expr:"-"`
+	PreviousClean *bool    `json:"previous_clean" expr:"-"`
+	PreviousSeqs  []uint64 `json:"previous_seqs" expr:"-"`
+	BlindFrom     string   `json:"blind_from" expr:"-"`
+
 	at  time.Time
 	raw []byte
 }

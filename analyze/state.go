@@ -88,8 +88,12 @@ func (s *state) save() error {
 	return nil
 }
 
+func laneKey(agent, boot string, n int) string {
+	return agent + "\x00" + boot + "\x00" + strconv.Itoa(n)
+}
+
 func (s *state) lane(agent, boot string, n int) *lane {
-	key := agent + "\x00" + boot + "\x00" + strconv.Itoa(n)
+	key := laneKey(agent, boot, n)
 	l := s.Lanes[key]
 	if l == nil {
 		l = &lane{}

@@ -176,7 +176,7 @@ func holdings(t *testing.T, a *agent.Agent, pprof string) (h holding) {
 func segments(t *testing.T, dir string) (names []string) {
 	t.Helper()
 	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
-		if err == nil && !d.IsDir() && !slices.Contains([]string{"lock", "mark"}, d.Name()) {
+		if err == nil && !d.IsDir() && !slices.Contains([]string{"lock", "position"}, d.Name()) {
 			names = append(names, strings.TrimPrefix(path, dir))
 		}
 		return err

@@ -117,23 +117,41 @@ func (l *live) announce(kind sender.RecordType, now time.Time, v any, text strin
 	return err
 }
 
-// report sends the ledger every report_interval, and writes the state every second,
-// until ctx is done.
-func (l *live) report(ctx context.Context) {
-	state := time.NewTicker(time.Second)
-	defer state.Stop()
-	interval := time.NewTicker(l.config.ReportInterval)
-	defer interval.Stop()
+// stateInterval is how often a run notes how far it is: the time that a killed agent
+// may have watched and cannot prove.
+const stateInterval = time.Second
+
+// keepState writes the state until ctx is done. It waits for nothing else: a server
+// that does not answer must not make the state old.
+func (l *live) keepState(ctx context.Context) {
+	tick := time.NewTicker(stateInterval)
+	defer tick.Stop()
 	failed := false
 	for {
 		select {
 		case <-ctx.Done():
 			return
-		case now := <-state.C:
-			if err := l.saveState(false, now); err != nil && !failed {
-				failed = true
+		case now := <-tick.C:
+			err := l.saveState(false, now)
+			if err != nil && !failed {
 				l.log.Warn("the state of this run is not kept", "err", err)
 			}
+			failed = err != nil
+		}
+	}
+}
+
+// report sends the ledger every report_interval, until ctx is done.
+func (l *live) report(ctx context.Context) {
+	base := time.NewTicker(time.Second)
+	defer base.Stop()
+	interval := time.NewTicker(l.config.ReportInterval)
+	defer interval.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-base.C:
 			if l.accounts != nil && l.accounts.base == nil {
 				l.readServer(ctx) // what comes before the first reading is not compared
 			}
