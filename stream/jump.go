@@ -50,3 +50,22 @@ func (c *Conn) jump(h *half, s *probe.Segment) {
 	}
 	c.takeSegment(h, s)
 }
+
+// An Origin is the sequence numbers that the first bytes of a connection had.
+type Origin struct{ client, server uint32 }
+
+// Origin is where the connection began, as far as that was seen.
+func (c *Conn) Origin() Origin { return Origin{c.client.first, c.server.first} }
+
+// Begins reports that a SYN, or a server's first bytes, are those of the connection
+// that began there.
+func (o Origin) Begins(s *probe.Segment) bool {
+	first, seq := o.server, s.Seq
+	if s.FromClient {
+		first = o.client
+	}
+	if s.Flags&probe.SYN != 0 {
+		seq++
+	}
+	return seq == first
+}

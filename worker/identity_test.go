@@ -220,6 +220,44 @@ func TestSockets(t *testing.T) {
 	g.expect(`session_end "" root/processlist`)
 }
 
+// While a statement of such a session runs, the list may show a procedure's schema:
+// it is not told.
+func TestSocketSchema(t *testing.T) {
+	g := newStage(t, Config{Sockets: true})
+	row := watcher.Session{ConnectionID: 7, User: "root", UserKnown: true, DB: "stock", Transport: watcher.TransportSocket}
+	starts := &schemas{}
+	g.shard.sink = starts
+	snap := func(serial uint64, rows ...watcher.Session) {
+		at := int64(serial) * second
+		g.desk.snap = watcher.NewSnapshot(serial, at, at+1, true, rows)
+		g.batch(at + 2)
+	}
+	snap(1, row)
+	idle := row
+	idle.DB, idle.DBKnown = "shop", true
+	snap(2, idle)
+	snap(3, row)
+	snap(4)
+	idle.ConnectionID, idle.DB = 8, "" // has chosen none
+	snap(5, idle)
+	snap(6)
+	if got, want := fmt.Sprint(*starts), "[session_start ? session_end shop session_start  session_end ]"; got != want {
+		t.Errorf("schemas %q, want %q", got, want)
+	}
+}
+
+// schemas is a Sink that keeps the schema of each event.
+type schemas []string
+
+func (n *schemas) Put(e *stream.Event) {
+	db := "?"
+	if e.DBKnown {
+		db = e.DB
+	}
+	*n = append(*n, e.Kind.String()+" "+db)
+}
+func (n *schemas) Flush() {}
+
 // With nobody to ask, nothing waits.
 func TestNoWatcher(t *testing.T) {
 	out := &names{}

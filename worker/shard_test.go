@@ -1,11 +1,13 @@
 package worker
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io"
 	"net/netip"
 	"runtime"
+	"slices"
 	"testing"
 	"time"
 
@@ -223,6 +225,28 @@ func TestPortReuse(t *testing.T) {
 		"session_start 40000   ", "command 40000 select 7 ok ", "session_end 40000   capture_end")
 	if stats.Late != 2 {
 		t.Errorf("%d late segments, want 2", stats.Late)
+	}
+}
+
+// A mirror that lags brings a short connection again when it is over: it is none.
+func TestPortReuseByCopy(t *testing.T) {
+	copied := append([]probe.Segment{
+		segment(second, 40000, true, probe.SYN, 199, 0, nil),
+		segment(second, 40000, false, probe.SYN|probe.ACK, 99, 200, nil),
+	}, login(second, 40000)...)
+	last := copied[len(copied)-1]
+	request, reply := last.Ack, last.Seq+uint32(len(last.Payload))
+	copied = append(copied, segment(second, 40000, true, probe.FIN|probe.ACK, request, reply, nil),
+		segment(second, 40000, false, probe.FIN|probe.ACK, reply, request+1, nil))
+	again := slices.Clone(copied)
+	for i := range again {
+		again[i].TimeNs += second
+		again[i].Payload = bytes.Clone(again[i].Payload)
+	}
+	got, stats := run(t, Config{}, copied, again, again[2:]) // and once more without its SYN
+	expect(t, got, "session_start 40000  ok ", "command 40000 select 1 ok ", "session_end 40000   fin")
+	if want := uint64(2*len(again) - 2); stats.Opened != 1 || stats.Late != want {
+		t.Errorf("%d opened and %d late, want 1 and %d", stats.Opened, stats.Late, want)
 	}
 }
 

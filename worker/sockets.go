@@ -15,6 +15,7 @@ type sockets struct {
 type socketSession struct {
 	stream.Session
 	user, db string
+	dbKnown  bool // db is what an idle row said last
 	firstNs  int64
 }
 
@@ -30,13 +31,21 @@ func (t *sockets) apply(s *Shard, snap *watcher.Snapshot) {
 		t.sessions = make(map[uint64]*socketSession)
 	}
 	for row := range snap.All() {
-		if x := t.sessions[row.ConnectionID]; x != nil && row.UserKnown && row.User != x.user { // of a server that was started anew
+		x := t.sessions[row.ConnectionID]
+		if x != nil && row.UserKnown && row.User != x.user { // of a server that was started anew
 			t.end(s, row.ConnectionID, snap.EndNs)
+			x = nil
 		}
-		if row.Transport != watcher.TransportSocket || t.sessions[row.ConnectionID] != nil || len(t.sessions) >= maxSockets || !row.UserKnown {
+		if x != nil && row.DBKnown {
+			x.db, x.dbKnown = row.DB, true
+		}
+		if row.Transport != watcher.TransportSocket || x != nil || len(t.sessions) >= maxSockets || !row.UserKnown {
 			continue
 		}
-		x := &socketSession{user: row.User, db: row.DB, firstNs: snap.EndNs}
+		x = &socketSession{user: row.User, firstNs: snap.EndNs}
+		if row.DBKnown { // else it may be a procedure's
+			x.db, x.dbKnown = row.DB, true
+		}
 		x.ID = s.env.NewSessionID()
 		x.Visibility = stream.VisibilitySocket
 		x.ConnectionID = row.ConnectionID
@@ -63,7 +72,7 @@ func (t *sockets) end(s *Shard, id uint64, ns int64) {
 
 func (x *socketSession) event(kind stream.Kind, ns int64) *stream.Event {
 	return &stream.Event{Kind: kind, Session: &x.Session, TimeNs: ns, User: x.user, UserSource: stream.UserProcesslist,
-		DB: x.db, DBKnown: x.db != ""}
+		DB: x.db, DBKnown: x.dbKnown}
 }
 
 // closeAll ends all sessions when the capture ends.

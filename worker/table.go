@@ -13,15 +13,16 @@ type entry struct {
 	older       *entry       // neighbours in the order of activity; of open connections only
 	newer       *entry
 	closedNs    int64
-	first, last int32   // queued segments of the batch; first = -1: none
-	waiting     bool    // in Shard.waiting
-	listed      bool    // a snapshot of the process list had it
-	missing     uint8   // snapshots since that had it not
-	missingNs   int64   // when the first of these began
-	resetNs     int64   // the RST that is listed in Shard.resets
-	proxied     int     // events that wait for the proxy
-	behindProxy bool    // a proxy had the connection
-	search      *search // for the connection's user; nil: it is known, or nobody would know
+	origin      stream.Origin // of the connection that was closed
+	first, last int32         // queued segments of the batch; first = -1: none
+	waiting     bool          // in Shard.waiting
+	listed      bool          // a snapshot of the process list had it
+	missing     uint8         // snapshots since that had it not
+	missingNs   int64         // when the first of these began
+	resetNs     int64         // the RST that is listed in Shard.resets
+	proxied     int           // events that wait for the proxy
+	behindProxy bool          // a proxy had the connection
+	search      *search       // for the connection's user; nil: it is known, or nobody would know
 }
 
 // A search is what waits for a connection's user.
@@ -143,8 +144,9 @@ func turned(seg *probe.Segment) bool {
 // still comes of a connection that was closed: repeats.
 func (s *Shard) open(e *entry, seg *probe.Segment) bool {
 	if e.closedNs != 0 {
-		fresh := seg.Flags&probe.SYN != 0 || !seg.FromClient && stream.Greets(seg.Payload) ||
-			seg.TimeNs-e.closedNs > int64(s.config.Linger) && seg.WireLen() > 0
+		late := seg.TimeNs-e.closedNs > int64(s.config.Linger) && seg.WireLen() > 0
+		begins := seg.Flags&probe.SYN != 0 || !seg.FromClient && stream.Greets(seg.Payload)
+		fresh := late || begins && !e.origin.Begins(seg) // a mirror may bring the whole connection again
 		if !fresh {
 			return false
 		}
@@ -195,7 +197,7 @@ func (s *Shard) close(e *entry, reason stream.EndReason, nowNs int64) {
 			s.found(e)
 		}
 	}
-	e.conn = nil
+	e.origin, e.conn = e.conn.Origin(), nil
 	s.table.unlink(e)
 	s.table.open--
 	s.stats.Closed++
