@@ -39,6 +39,32 @@ func flagSet(name string, c *config, path *string, stderr io.Writer) *flag.FlagS
 		fs.PrintDefaults()
 	}
 	fs.StringVar(path, "c", "", "configuration `file` (YAML)")
+	switch name {
+	case "consume":
+		adminFlags(fs, c)
+	case "receive":
+		sinkFlags(fs, c)
+		adminFlags(fs, c)
+	case "read":
+		eventFlags(fs, c)
+	default:
+		eventFlags(fs, c)
+		liveFlags(fs, c)
+		adminFlags(fs, c)
+	}
+	if name == "run" {
+		engineFlag(fs)
+	}
+	return fs
+}
+
+func sinkFlags(fs *flag.FlagSet, c *config) {
+	fs.Var((*fileSink)(c), "file", "write events to this `path` instead of standard output")
+}
+
+// eventFlags are those of all commands that make events.
+func eventFlags(fs *flag.FlagSet, c *config) {
+	sinkFlags(fs, c)
 	fs.StringVar(&c.Agent, "agent", c.Agent, "`name` of this agent in its events (default: the host name)")
 	fs.Var((*ports)(&c.Capture.Ports), "port", "TCP `ports` of the servers, separated by commas")
 	fs.StringVar(&c.Capture.Responses, "responses", c.Capture.Responses, "what is captured of answers: full, status or none")
@@ -48,22 +74,26 @@ func flagSet(name string, c *config, path *string, stderr io.Writer) *flag.FlagS
 	fs.IntVar(&c.Events.MaxBytes, "max-event-bytes", c.Events.MaxBytes, "`bytes` of an event")
 	fs.Var(&c.Mask, "mask", "on: literals become '?'; off: they are shown")
 	fs.StringVar(&c.Events.Output, "output", c.Events.Output, "json, text, or auto: text on a terminal")
-	fs.Var((*fileSink)(c), "file", "write events to this `path` instead of standard output")
-	if name != "read" {
-		fs.Var((*names)(&c.Capture.Interfaces), "interface", "`devices` to capture on, separated by commas; auto: all that carry an address")
-		fs.IntVar(&c.Capture.RingMiB, "ring-mib", c.Capture.RingMiB, "MiB of a capture ring")
-		fs.IntVar(&c.Capture.RingBlocks, "ring-blocks", c.Capture.RingBlocks, "blocks of a capture ring")
-		fs.StringVar(&c.Watch.Address, "watch-address", c.Watch.Address, "`host:port` of the server to ask who is connected")
-		fs.StringVar(&c.Watch.Socket, "watch-socket", c.Watch.Socket, "`path` of the server's unix socket, instead of the address")
-		fs.StringVar(&c.Watch.User, "watch-user", c.Watch.User, "`account` with PROCESS to ask with; without one nobody is asked")
-		fs.StringVar(&c.Watch.PasswordFile, "watch-password-file", c.Watch.PasswordFile, "`file` with the account's password")
-		fs.DurationVar(&c.ReportInterval, "report-interval", c.ReportInterval, "between agent_report events")
-		fs.StringVar(&c.StateFile, "state-file", c.StateFile, "`path` where a run notes how far it is")
-		fs.StringVar(&c.Metrics.Listen, "metrics", c.Metrics.Listen, "serve metrics for Prometheus on this loopback `address`, such as 127.0.0.1:9713")
-		fs.StringVar(&c.pprof, "pprof", "", "serve profiles on this loopback `address`, such as 127.0.0.1:6060")
-		fs.DurationVar(&c.Capture.Tick, "tick", c.Capture.Tick, "a block of the ring is handed on when it is this old")
-	}
-	return fs
+}
+
+// adminFlags are those of all commands that run until they are stopped.
+func adminFlags(fs *flag.FlagSet, c *config) {
+	fs.StringVar(&c.Metrics.Listen, "metrics", c.Metrics.Listen, "serve metrics for Prometheus on this loopback `address`, such as 127.0.0.1:9713")
+	fs.StringVar(&c.pprof, "pprof", "", "serve profiles on this loopback `address`, such as 127.0.0.1:6060")
+}
+
+// liveFlags are those of live captures.
+func liveFlags(fs *flag.FlagSet, c *config) {
+	fs.Var((*names)(&c.Capture.Interfaces), "interface", "`devices` to capture on, separated by commas; auto: all that carry an address")
+	fs.IntVar(&c.Capture.RingMiB, "ring-mib", c.Capture.RingMiB, "MiB of a capture ring")
+	fs.IntVar(&c.Capture.RingBlocks, "ring-blocks", c.Capture.RingBlocks, "blocks of a capture ring")
+	fs.StringVar(&c.Watch.Address, "watch-address", c.Watch.Address, "`host:port` of the server to ask who is connected")
+	fs.StringVar(&c.Watch.Socket, "watch-socket", c.Watch.Socket, "`path` of the server's unix socket, instead of the address")
+	fs.StringVar(&c.Watch.User, "watch-user", c.Watch.User, "`account` with PROCESS to ask with; without one nobody is asked")
+	fs.StringVar(&c.Watch.PasswordFile, "watch-password-file", c.Watch.PasswordFile, "`file` with the account's password")
+	fs.DurationVar(&c.ReportInterval, "report-interval", c.ReportInterval, "between agent_report events")
+	fs.StringVar(&c.StateFile, "state-file", c.StateFile, "`path` where a run notes how far it is")
+	fs.DurationVar(&c.Capture.Tick, "tick", c.Capture.Tick, "a block of the ring is handed on when it is this old")
 }
 
 // parseAnywhere parses flags before, between and behind the other arguments.

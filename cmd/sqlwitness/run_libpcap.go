@@ -3,6 +3,7 @@
 package main
 
 import (
+	"flag"
 	"fmt"
 	"log/slog"
 	"runtime"
@@ -19,13 +20,22 @@ const (
 	engineLibpcap  = "libpcap"
 )
 
-// chooseEngine takes --engine out of the arguments. Without it the engine is
-// libpcap where there is nothing else.
-func chooseEngine(args []string) (openEngine, []string, error) {
-	name, rest := engineAFPacket, slices.Clone(args)
+// defaultEngine is libpcap where there is nothing else.
+func defaultEngine() string {
 	if runtime.GOOS != "linux" {
-		name = engineLibpcap
+		return engineLibpcap
 	}
+	return engineAFPacket
+}
+
+// engineFlag lists the flag that chooseEngine takes.
+func engineFlag(fs *flag.FlagSet) {
+	fs.String("engine", defaultEngine(), "what captures: "+engineAFPacket+" or "+engineLibpcap)
+}
+
+// chooseEngine takes --engine out of the arguments.
+func chooseEngine(args []string) (openEngine, []string, error) {
+	name, rest := defaultEngine(), slices.Clone(args)
 	for i := 0; i < len(rest) && rest[i] != "--"; {
 		flag, value, joined := strings.Cut(rest[i], "=")
 		if flag != "--engine" && flag != "-engine" {

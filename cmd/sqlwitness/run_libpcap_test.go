@@ -97,6 +97,14 @@ func TestRunLibpcap(t *testing.T) {
 	}
 }
 
+// TestEngineHelp: the flag is listed.
+func TestEngineHelp(t *testing.T) {
+	_, stderr, code := call(t, "run", "-h")
+	if code != exitOK || !strings.Contains(stderr, "-engine") || !strings.Contains(stderr, engineLibpcap) {
+		t.Errorf("exit code %d\n%s", code, stderr)
+	}
+}
+
 // TestEngineRefusals: what the flag and the engine cannot do is said.
 func TestEngineRefusals(t *testing.T) {
 	for args, want := range map[string]string{
