@@ -10,5 +10,6 @@
 //	agent      sqlwitness as a process         losscheck   numbered statements, counted
 //	cmd/demo   the five-minute tour            cmd/losscheck   loss and CPU on this machine
 //	proxies    clients behind a proxy          watch   the watcher against servers
+//	flavours   a server that shares no code with MySQL
 //	cmd/generate   the ends of the generator   cmd/ringonly    the floor of every capture
 package bench

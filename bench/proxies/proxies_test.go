@@ -51,6 +51,9 @@ type scene struct {
 	events string // path
 }
 
+// starting is held by whoever starts a server.
+var starting sync.Mutex
+
 const password = "pw-Zq8mN4tV"
 
 // startScene has so many connections between proxy and server. The agent's account
@@ -63,6 +66,8 @@ func startScene(t *testing.T, connections int, account string) *scene {
 	if err := mariadb.Ensure(t.Context(), mariadb.Programs()...); err != nil {
 		t.Fatal(err)
 	}
+	starting.Lock() // a start keeps a processor busy for a second
+	defer starting.Unlock()
 	srv, err := mariadb.Start(t.Context(), mariadb.Options{Users: []mariadb.User{{Name: "app"}, {Name: "watch", Password: password}}})
 	if err != nil {
 		t.Fatal(err)
@@ -265,6 +270,7 @@ func inOrder(t *testing.T, events []event) {
 // often to the same one at both. Nobody is said to have sent what another did; who
 // holds a connection for longer, for a transaction, is named.
 func TestMultiplexing(t *testing.T) {
+	t.Parallel()
 	s := startScene(t, 6, "watch")
 	const clients, each = 16, 1300
 	workAll(t, s.proxy, clients, each, false, 4*time.Millisecond)
@@ -291,6 +297,7 @@ func TestMultiplexing(t *testing.T) {
 // agent cannot log in at the server, so that the users of these connections, which
 // are older than it, come from the proxy, too.
 func TestSticky(t *testing.T) {
+	t.Parallel()
 	s := startScene(t, 8, "nobody")
 	const clients, each = 8, 300
 	workAll(t, s.proxy, clients, each, true, 20*time.Millisecond)
@@ -315,6 +322,7 @@ func TestSticky(t *testing.T) {
 // Whatever becomes of the admin interface, everything is captured, no client is
 // told that is not known, and each change is said once.
 func TestAdminFails(t *testing.T) {
+	t.Parallel()
 	s := startScene(t, 2, "watch")
 	sent := 0
 	for _, step := range []struct {

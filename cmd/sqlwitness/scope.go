@@ -108,12 +108,21 @@ func (s *scope) blind(base, now *reading) string {
 		return "there are TLS sessions, whose commands cannot be read"
 	case count.MysqlxConnects > 0:
 		return "there are sessions of the X protocol, which is not read"
+	case !counts(&base.server, count):
+		return "the server does not count its Questions"
 	case now.late.crowded:
 		return fmt.Sprintf("more than %d servers were seen, the others are not told apart", stream.MaxTallies)
 	case now.late.unknown:
 		return "there are commands whose weight is not known"
 	}
 	return ""
+}
+
+// counts tells that the server's Questions grew by what the watcher itself has asked
+// meanwhile: not every server that speaks the protocol has them.
+func counts(from, to *watcher.Counters) bool {
+	broken := diff(to.OwnConnects, from.OwnConnects) // may each be off by one
+	return diff(to.Questions, from.Questions)+broken >= diff(to.OwnQuestions, from.OwnQuestions)
 }
 
 // narrow tells that clients may reach the server over devices that are not captured.
