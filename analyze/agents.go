@@ -35,11 +35,12 @@ type agents struct {
 	heard       map[string]time.Time
 	silent      map[string]bool
 	begun       time.Time
-	told        bool // of those that were never seen
+	told        map[string]bool        // of those that were never seen
+	mine        func(name string) bool // whether this member should hear an agent; nil: all
 }
 
 func newAgents(inventory []string, silentAfter time.Duration, now time.Time) *agents {
-	a := &agents{silentAfter: silentAfter, expected: map[string]bool{}, heard: map[string]time.Time{}, silent: map[string]bool{}, begun: now}
+	a := &agents{silentAfter: silentAfter, expected: map[string]bool{}, heard: map[string]time.Time{}, silent: map[string]bool{}, told: map[string]bool{}, begun: now}
 	for _, name := range inventory {
 		a.expected[name] = true
 	}
@@ -68,9 +69,13 @@ func (a *agents) quiet(now time.Time) (silent, never []string) {
 			silent = append(silent, name)
 		}
 	}
-	if !a.told && now.Sub(a.begun) > a.silentAfter {
-		a.told = true
-		never = a.neverHeard()
+	if now.Sub(a.begun) > a.silentAfter {
+		for _, name := range a.neverHeard() {
+			if !a.told[name] {
+				a.told[name] = true
+				never = append(never, name)
+			}
+		}
 	}
 	slices.Sort(silent)
 	return silent, never
@@ -79,12 +84,21 @@ func (a *agents) quiet(now time.Time) (silent, never []string) {
 func (a *agents) neverHeard() []string {
 	never := []string{}
 	for name := range a.expected {
-		if _, heard := a.heard[name]; !heard {
+		if _, heard := a.heard[name]; !heard && (a.mine == nil || a.mine(name)) {
 			never = append(never, name)
 		}
 	}
 	slices.Sort(never)
 	return never
+}
+
+// keep forgets the agents that are no longer this member's, and waits again for those
+// that are now.
+func (a *agents) keep(known map[string]bool, now time.Time) {
+	gone := func(name string) bool { return !known[name] }
+	maps.DeleteFunc(a.heard, func(name string, _ time.Time) bool { return gone(name) })
+	maps.DeleteFunc(a.silent, func(name string, _ bool) bool { return gone(name) })
+	a.begun = now
 }
 
 // silentNow are the agents that are silent.

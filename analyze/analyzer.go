@@ -16,12 +16,13 @@ import (
 	"sqlwitness/sender"
 )
 
-// Stats count what an analyzer has taken. Messages = Events + Bad + Again.
+// Stats count what an analyzer has taken. Messages = Events + Bad + Again + Learned.
 type Stats struct {
 	Messages uint64
 	Events   uint64
 	Bad      uint64 // no event of ours
 	Again    uint64 // read a second time after a restart, and passed over
+	Learned  uint64 // judged by another member before; read to know the lanes
 
 	Gaps       uint64 // found
 	Alerts     uint64
@@ -40,6 +41,9 @@ type analyzer struct {
 	stats  Stats
 	vm     vm.VM
 	event  Event
+
+	judged   map[int]int64 // by partition: the first offset that the group has not judged
+	learning bool          // the event at hand comes before: nothing is said of it
 }
 
 func newAnalyzer(rules *Rules, s *state, a *agents, out func([]byte) error) *analyzer {
@@ -60,10 +64,12 @@ func (a *analyzer) take(partition int, offset int64, value []byte, now time.Time
 		err = a.event.decode(line)
 	}
 	e := &a.event
+	a.learning = offset < a.judged[partition]
 	if err != nil || e.Agent == unknown || e.Boot == unknown || e.Lane < 0 || e.Seq == 0 {
-		a.stats.Bad++
+		a.count(&a.stats.Bad)
 		return nil
 	}
+	e.partition = partition
 	if offset < next {
 		if l := a.state.lane(e.Agent, e.Boot, e.Lane); e.Seq <= l.Last {
 			a.stats.Again++
@@ -71,11 +77,19 @@ func (a *analyzer) take(partition int, offset int64, value []byte, now time.Time
 		}
 		a.state.Offsets[partition] = offset + 1 // the topic was made anew
 	}
-	a.stats.Events++
+	a.count(&a.stats.Events)
 	if err := a.place(e, now); err != nil {
 		return err
 	}
 	return a.judge(e)
+}
+
+// count counts a message as n, if it is not one to learn from.
+func (a *analyzer) count(n *uint64) {
+	if a.learning {
+		n = &a.stats.Learned
+	}
+	*n++
 }
 
 // place puts an event into its lane.
@@ -94,7 +108,7 @@ func (a *analyzer) place(e *Event, now time.Time) error {
 	l := a.state.lane(e.Agent, e.Boot, e.Lane)
 	repeated := l.Repeated
 	g, missing := l.add(e.Seq)
-	l.SeenUnix = max(l.SeenUnix, e.at.Unix())
+	l.SeenUnix, l.Part = max(l.SeenUnix, e.at.Unix()), e.partition
 	if missing {
 		if err := a.gap(e, e.Lane, g); err != nil {
 			return err
@@ -107,13 +121,17 @@ func (a *analyzer) place(e *Event, now time.Time) error {
 		return a.report(e, l)
 	case e.Type == "agent_start":
 		return a.restart(e)
+	case e.Type == "agent_stop":
+		l.Stopped = true
 	}
 	return nil
 }
 
 func (a *analyzer) gap(e *Event, lane int, g gap) error {
-	a.stats.Gaps++
-	return a.find(finding{Type: "gap", Agent: e.Agent, Boot: e.Boot, Lane: &lane, Time: e.Time, From: g.From, To: g.To, Count: g.size()})
+	if !a.learning {
+		a.stats.Gaps++
+	}
+	return a.find(finding{Type: "gap", Agent: e.Agent, Boot: e.Boot, Lane: &lane, Time: e.Time, From: g.From, To: g.To, Count: g.size(), Why: g.Why})
 }
 
 // report explains gaps by what the agent says of its lane. The report comes behind
@@ -151,6 +169,9 @@ func (a *analyzer) judge(e *Event) error {
 		n, raised := ws.observe(r, e)
 		a.stats.Overflow += ws.overflow - overflow
 		if !raised {
+			continue
+		}
+		if a.learning {
 			continue
 		}
 		a.stats.Alerts++
@@ -215,7 +236,7 @@ type summary struct {
 	Alerts    uint64        `json:"alerts"`
 	Bad       uint64        `json:"bad"`
 	Silent    []string      `json:"silent"`
-	NeverSeen []string      `json:"never_seen"`
+	NeverSeen []string      `json:"never_seen"` // of the agents whose lane 0 is in a partition of this member
 	Lanes     []laneSummary `json:"lanes"`
 }
 
@@ -227,6 +248,9 @@ type laneSummary struct {
 }
 
 func (a *analyzer) find(f finding) error {
+	if a.learning {
+		return nil
+	}
 	line, err := json.Marshal(f)
 	if err != nil {
 		return fmt.Errorf("encode finding: %w", err)
@@ -236,6 +260,7 @@ func (a *analyzer) find(f finding) error {
 
 // tick says which agents have fallen silent.
 func (a *analyzer) tick(now time.Time) error {
+	a.learning = false
 	silent, never := a.agents.quiet(now)
 	at := now.UTC().Format(time.RFC3339Nano)
 	for _, name := range silent {
@@ -255,6 +280,7 @@ func (a *analyzer) tick(now time.Time) error {
 // summarize reports on all lanes. The sums are over what the state knows, runs
 // before this one included.
 func (a *analyzer) summarize(now time.Time) error {
+	a.learning = false
 	s := &summary{Alerts: a.stats.Alerts, Bad: a.stats.Bad, Silent: a.agents.silentNow(), NeverSeen: a.agents.neverHeard(), Lanes: []laneSummary{}}
 	for key, l := range a.state.Lanes {
 		parts := strings.SplitN(key, "\x00", 3)

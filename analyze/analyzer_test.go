@@ -125,7 +125,7 @@ func TestAnalyzerRestart(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		if err := s.save(); err != nil {
+		if err := s.save(nil); err != nil {
 			t.Fatal(err)
 		}
 		return a.stats
@@ -143,8 +143,8 @@ func TestAnalyzerRestart(t *testing.T) {
 	if st := run(0, 5, 6); st.Events != 2 || st.Again != 0 { // the topic was made anew
 		t.Errorf("%+v", st)
 	}
-	if _, err := loadState(t.TempDir()); err == nil {
-		t.Error("read a directory")
+	if _, err := loadState("/dev/null/state"); err == nil {
+		t.Error("read what is not there")
 	}
 }
 
@@ -251,4 +251,53 @@ func TestAnalyzerRunBefore(t *testing.T) {
 	if l := s.lane("db1", "b1", 0); l.Missing != 2 || l.Late != 1 || l.Last != 5 {
 		t.Errorf("%+v", l)
 	}
+}
+
+// A run with fewer lanes speaks for those that it has not got.
+func TestAnalyzerFewerLanes(t *testing.T) {
+	m := judgeAll(t, event("db1", "b1", 0, 1, ""), event("db1", "b1", 1, 1, ""), event("db1", "b1", 2, 1, ""),
+		agentEvent("agent_start", "b2", 0, 1, 30, `,"lanes":2,"previous_boot":"b1","previous_clean":false,"previous_seqs":[2,2,2]`))
+	if got := m.f.said("gap", "boot", "lane", "from", "to"); !slices.Equal(got, []string{"b1 0 2 2", "b1 2 2 2"}) {
+		t.Errorf("%q", got)
+	}
+}
+
+// Without a state file the reader goes by what it has read.
+func TestAnalyzerRunBeforeUntold(t *testing.T) {
+	start := agentEvent("agent_start", "b2", 0, 1, 30, `,"lanes":1`)
+	report := agentEvent("agent_report", "b1", 0, 2, 20, "")
+	for name, c := range map[string]struct {
+		lines [][]byte
+		want  []string
+	}{
+		"stopped":          {[][]byte{event("db1", "b1", 0, 1, ""), agentEvent("agent_stop", "b1", 0, 2, 20, ""), start}, nil},
+		"killed":           {[][]byte{event("db1", "az", 0, 1, ""), event("db1", "z", 0, 1, ""), event("db1", "b1", 0, 1, ""), report, start}, []string{"b1 2026-01-01T00:00:20Z"}},
+		"shorter is older": {[][]byte{event("db1", "z", 0, 1, ""), start}, []string{"z 2026-01-01T00:00:00Z"}},
+		"the first":        {[][]byte{start}, nil},
+	} {
+		m := judgeAll(t, c.lines...)
+		if got := m.f.said("blind", "boot", "since"); !slices.Equal(got, c.want) {
+			t.Errorf("%s: %q", name, got)
+		}
+	}
+}
+
+// agentEvent is an event of the agent itself, at a second of the hour.
+func agentEvent(kind, boot string, lane, seq, second int, more string) []byte {
+	return fmt.Appendf(nil, `{"v":1,"type":%q,"time":"2026-01-01T00:00:%02dZ","agent":"db1","boot":%q,"lane":%d,"seq":%d%s}`, kind, second, boot, lane, seq, more)
+}
+
+// judgeAll gives the lines of one partition to a new analyzer.
+func judgeAll(t *testing.T, lines ...[]byte) *member {
+	t.Helper()
+	m := newMember(t, "", noRules)
+	for i, line := range lines {
+		if err := m.take(0, int64(i), line, time.Now()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if m.stats.Bad > 0 {
+		t.Fatalf("%+v", m.stats)
+	}
+	return m
 }

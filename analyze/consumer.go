@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -21,8 +23,10 @@ type Config struct {
 
 	Rules     *Rules // default StarterRules
 	Inventory []string
-	// State is the file that carries lanes and windows over a restart; empty: a
-	// restart begins every lane with the first seq it sees.
+	// State is what carries lanes and windows over a restart: a file of this member's,
+	// or a directory that the members of a group share, and that carries them also to
+	// the next owner of a partition. Without it, or where it is behind, up to 100,000
+	// messages of the partition are read again.
 	State string
 	// Output gets the findings, and is closed at the end.
 	Output Output
@@ -33,17 +37,21 @@ type Config struct {
 	SilentAfter  time.Duration // without an event an agent is silent; default 30 s
 	SummaryEvery time.Duration // default 1 m; one more comes at the end
 	CommitEvery  time.Duration // default 1 s
+	// SessionTimeout is how long the group waits for a member that says nothing before
+	// its partitions move; default 30 s.
+	SessionTimeout time.Duration
 }
 
 // A Consumer reads a topic as a member of a consumer group. A partition, and so
-// a lane, belongs to one member at a time. What a member was given that another
-// had before begins with the first seq it sees: a hole just there stays hidden.
+// a lane, belongs to one member at a time; move.go says what happens when it moves.
 type Consumer struct {
 	cfg      Config
-	reader   *kafka.Reader
+	dialer   *kafka.Dialer
+	group    *kafka.ConsumerGroup
 	analyzer *analyzer
-	waiting  map[int]kafka.Message // the last message of each partition that is not committed
-	lag      map[int]int64         // of each partition, behind its last message
+	waiting  map[int]int64 // next offset of each partition that is not committed
+	summary  time.Time     // of the next one
+	lag      map[int]int64 // of each partition, behind its last message
 	topic    topicWatch
 	status   atomic.Pointer[Status]
 }
@@ -62,7 +70,7 @@ func New(cfg Config) (*Consumer, error) {
 	for _, d := range []struct {
 		v        *time.Duration
 		fallback time.Duration
-	}{{&cfg.SilentAfter, 30 * time.Second}, {&cfg.SummaryEvery, time.Minute}, {&cfg.CommitEvery, time.Second}} {
+	}{{&cfg.SilentAfter, 30 * time.Second}, {&cfg.SummaryEvery, time.Minute}, {&cfg.CommitEvery, time.Second}, {&cfg.SessionTimeout, 30 * time.Second}} {
 		if *d.v <= 0 {
 			*d.v = d.fallback
 		}
@@ -75,16 +83,12 @@ func New(cfg Config) (*Consumer, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &Consumer{cfg: cfg, waiting: map[int]kafka.Message{}, lag: map[int]int64{},
+	c := &Consumer{cfg: cfg, dialer: dialer, waiting: map[int]int64{}, lag: map[int]int64{},
 		topic: topicWatch{cluster: cfg.Cluster, name: cfg.Topic, notify: cfg.Notify}}
 	c.analyzer = newAnalyzer(cfg.Rules, s, newAgents(cfg.Inventory, cfg.SilentAfter, time.Now()), cfg.Output.Write)
 	c.status.Store(&Status{})
-	c.reader = kafka.NewReader(kafka.ReaderConfig{
-		Brokers: cfg.Cluster.Brokers, Dialer: dialer, GroupID: cfg.Group, Topic: cfg.Topic, StartOffset: kafka.FirstOffset,
-		MinBytes: 1, MaxBytes: 16 << 20, MaxWait: 250 * time.Millisecond, QueueCapacity: 1000,
-		WatchPartitionChanges: true, RetentionTime: 30 * 24 * time.Hour,
-	})
-	return c, nil
+	c.group, err = newGroup(&cfg, dialer)
+	return c, err
 }
 
 // Stats may be called by any goroutine.
@@ -102,59 +106,72 @@ func (c *Consumer) Run(ctx context.Context) error {
 	watch, stop := context.WithCancel(ctx)
 	var watching sync.WaitGroup
 	watching.Go(func() { c.topic.run(watch) })
-	err := c.loop(ctx, output)
+	c.summary = time.Now().Add(c.cfg.SummaryEvery)
+	var err error
+	for err == nil && ctx.Err() == nil {
+		var t *tenure
+		if t, err = c.join(ctx); t != nil {
+			err = c.serve(ctx, output, t)
+		}
+	}
 	stop()
 	watching.Wait()
 	if err == nil {
-		now := time.Now()
-		if err = c.analyzer.summarize(now); err == nil {
-			err = c.commit(output, now)
-		}
+		err = c.analyzer.summarize(time.Now())
 	}
-	return errors.Join(err, c.reader.Close(), c.cfg.Output.Close())
+	if err == nil {
+		err = c.cfg.Output.Flush(output)
+	}
+	return errors.Join(err, c.group.Close(), c.cfg.Output.Close())
 }
 
-func (c *Consumer) loop(ctx, output context.Context) error {
-	now := time.Now()
-	commit, summary := now.Add(c.cfg.CommitEvery), now.Add(c.cfg.SummaryEvery)
-	for ctx.Err() == nil {
-		wait, cancel := context.WithDeadline(ctx, commit)
-		m, err := c.reader.FetchMessage(wait)
-		cancel()
-		now = time.Now()
-		if err == nil {
-			c.waiting[m.Partition] = m
+// serve judges the messages of a tenure until it is over, or ctx ends. What was judged
+// is put out and committed before the partitions are given up.
+func (c *Consumer) serve(ctx, output context.Context, t *tenure) error {
+	defer close(t.done)
+	clear(c.waiting)
+	clear(c.lag)
+	tick := time.NewTicker(c.cfg.CommitEvery)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return c.commit(output, t, time.Now())
+		case <-t.ending:
+			return c.commit(output, t, time.Now())
+		case m := <-t.messages:
+			now := time.Now()
+			c.waiting[m.Partition] = m.Offset + 1
 			c.lag[m.Partition] = m.HighWaterMark - m.Offset - 1
 			c.topic.read.Store(now.UnixNano())
 			if err := c.analyzer.take(m.Partition, m.Offset, m.Value, now); err != nil {
 				return err
 			}
-		} else if !errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil {
-			return fmt.Errorf("read %s: %w", c.cfg.Topic, err)
-		}
-		if now.Before(commit) {
-			continue
-		}
-		if !now.Before(summary) {
-			summary = now.Add(c.cfg.SummaryEvery)
-			if err := c.analyzer.summarize(now); err != nil {
+		case now := <-tick.C:
+			if err := c.ticked(output, t, now); err != nil {
 				return err
 			}
 		}
-		if err := c.analyzer.tick(now); err != nil {
-			return err
-		}
-		if err := c.commit(output, now); err != nil {
-			return err
-		}
-		commit = time.Now().Add(c.cfg.CommitEvery)
 	}
-	return nil
+}
+
+// ticked is what is done every CommitEvery.
+func (c *Consumer) ticked(output context.Context, t *tenure, now time.Time) error {
+	if !now.Before(c.summary) {
+		c.summary = now.Add(c.cfg.SummaryEvery)
+		if err := c.analyzer.summarize(now); err != nil {
+			return err
+		}
+	}
+	if err := c.analyzer.tick(now); err != nil {
+		return err
+	}
+	return c.commit(output, t, now)
 }
 
 // commit makes the output safe, then the state, then the offsets. A crash in
 // between repeats work, and the state knows which.
-func (c *Consumer) commit(ctx context.Context, now time.Time) error {
+func (c *Consumer) commit(ctx context.Context, t *tenure, now time.Time) error {
 	c.noteStatus()
 	if err := c.cfg.Output.Flush(ctx); err != nil {
 		return err
@@ -163,18 +180,22 @@ func (c *Consumer) commit(ctx context.Context, now time.Time) error {
 	if len(c.waiting) == 0 {
 		return nil
 	}
-	if err := c.analyzer.state.save(); err != nil {
+	if err := c.analyzer.state.save(slices.Collect(maps.Keys(c.waiting))); err != nil {
 		return err
 	}
-	var last []kafka.Message
-	for _, m := range c.waiting {
-		last = append(last, m)
+	next := map[int]int64{}
+	for p, offset := range c.waiting {
+		if offset > c.analyzer.judged[p] { // what was only learned is committed already
+			next[p] = offset
+		}
 	}
-	if err := c.reader.CommitMessages(ctx, last...); err != nil {
-		// The broker is away, or the group has changed. They are committed with what
-		// comes next, or read again by whoever has the partition now.
-		c.analyzer.stats.CommitErrors++
-		return nil
+	if len(next) > 0 {
+		if err := t.gen.CommitOffsets(map[string]map[int]int64{c.cfg.Topic: next}); err != nil {
+			// The broker is away, or the group has changed. They are committed with what
+			// comes next, or read again by whoever has the partition now.
+			c.analyzer.stats.CommitErrors++
+			return nil
+		}
 	}
 	clear(c.waiting)
 	return nil

@@ -173,7 +173,7 @@ func TestConsumerCommitsAfterOutput(t *testing.T) {
 }
 
 func TestConsumerConfig(t *testing.T) {
-	for want, cfg := range map[string]Config{"no topic": {}, "no brokers": {Topic: "t"}, "state": {Topic: "t", Cluster: sender.KafkaCluster{Brokers: []string{"h:1"}}, State: "/"}} {
+	for want, cfg := range map[string]Config{"no topic": {}, "no brokers": {Topic: "t"}, "state": {Topic: "t", Cluster: sender.KafkaCluster{Brokers: []string{"h:1"}}, State: "/dev/null/state"}} {
 		if _, err := New(cfg); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v, want %s", err, want)
 		}

@@ -6,9 +6,12 @@
 // completeness, agents that are silent, alerts of rules, and a summary at
 // intervals.
 //
-//	consumer.go   the consumer group; output is safe before offsets are committed
+//	consumer.go   what is judged; output is safe before offsets are committed
+//	group.go      the consumer group: which partitions, for how long
+//	move.go       what is known of a partition goes where the partition goes
 //	analyzer.go   one event: which lane, which findings, which alerts
 //	lane.go       the seqs of one lane: gaps, repetitions, what fills a gap later
+//	restart.go    what a run that ended had sent, and since when nothing was watched
 //	agents.go     which agents are silent, or never came
 //	event.go      an event as rules see it
 //	rules.go      rules from YAML, with their examples; rules.yaml the starter set
@@ -16,5 +19,5 @@
 //	output.go     lines to a writer, or to a topic
 //	state.go      what a restart must not forget
 //
-// One goroutine does all of it.
+// One goroutine judges; one for each partition reads.
 package analyze

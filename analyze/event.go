@@ -93,9 +93,11 @@ type Event struct {
 	PreviousClean *bool    `json:"previous_clean" expr:"-"`
 	PreviousSeqs  []uint64 `json:"previous_seqs" expr:"-"`
 	BlindFrom     string   `json:"blind_from" expr:"-"`
+	Lanes         int      `json:"lanes" expr:"-"` // of this run
 
-	at  time.Time
-	raw []byte
+	at        time.Time
+	raw       []byte
+	partition int
 }
 
 // blank is an event of which nothing is known.

@@ -19,6 +19,8 @@ type lane struct {
 	Known    uint64 `json:"explained"` // of Missing: the agent has said why
 	Gaps     []gap  `json:"gaps,omitempty"`
 	SeenUnix int64  `json:"seen"` // time of the latest event, seconds
+	Stopped  bool   `json:"stopped,omitempty"`
+	Part     int    `json:"partition"` // that holds it
 }
 
 // A gap is a range of missing seqs, both ends included.

@@ -1,15 +1,24 @@
 package analyze
 
+import (
+	"strings"
+	"time"
+)
+
 // restart takes what an agent_start says of the run before it: the seq that the lane
 // had reached, of which the last may never have come, and, if that run was killed,
 // the time in which nobody watched. A lane's agent_start comes behind all that was
 // left in a spool of it.
 func (a *analyzer) restart(e *Event) error {
 	if e.PreviousBoot == "" {
-		return nil
+		return a.restartUntold(e)
 	}
-	if e.Lane < len(e.PreviousSeqs) {
-		if err := a.tail(e, e.PreviousSeqs[e.Lane]); err != nil {
+	for n, reached := range e.PreviousSeqs {
+		// A lane that this run has not got is spoken for by the first.
+		if n != e.Lane && (e.Lane > 0 || e.Lanes == 0 || n < e.Lanes) {
+			continue
+		}
+		if err := a.tail(e, n, reached); err != nil {
 			return err
 		}
 	}
@@ -22,14 +31,51 @@ func (a *analyzer) restart(e *Event) error {
 
 // tail names what is missing at the end of the run before. Of a lane that this reader
 // has not seen it knows nothing.
-func (a *analyzer) tail(e *Event, reached uint64) error {
-	l, ok := a.state.Lanes[laneKey(e.Agent, e.PreviousBoot, e.Lane)]
+func (a *analyzer) tail(e *Event, n int, reached uint64) error {
+	l, ok := a.state.Lanes[laneKey(e.Agent, e.PreviousBoot, n)]
 	if !ok || reached <= l.Last {
 		return nil
 	}
 	g := gap{From: l.Last + 1, To: reached}
 	l.Last = reached
 	l.miss(g)
-	a.stats.Gaps++
-	return a.find(finding{Type: "gap", Agent: e.Agent, Boot: e.PreviousBoot, Lane: &e.Lane, Time: e.Time, From: g.From, To: g.To, Count: g.size()})
+	ended := *e
+	ended.Boot = e.PreviousBoot
+	return a.gap(&ended, n, g)
+}
+
+// restartUntold is restart where the agent keeps no state file: a run of which no
+// agent_stop was read was killed, after its last event that was.
+func (a *analyzer) restartUntold(e *Event) error {
+	boot := a.state.lastRun(e.Agent, e.Boot)
+	if e.Lane > 0 || boot == "" {
+		return nil
+	}
+	l := a.state.lane(e.Agent, boot, 0)
+	if l.Stopped {
+		return nil
+	}
+	since := time.Unix(l.SeenUnix, 0).UTC().Format(time.RFC3339)
+	return a.find(finding{Type: "blind", Agent: e.Agent, Boot: boot, Since: since, Time: e.Time, Why: "no agent_stop was read"})
+}
+
+// lastRun is the youngest boot of an agent before the given one of which lane 0 was
+// read.
+func (s *state) lastRun(agent, before string) string {
+	last := ""
+	for key := range s.Lanes {
+		parts := strings.SplitN(key, "\x00", 3)
+		if parts[0] == agent && parts[2] == "0" && olderBoot(parts[1], before) && (last == "" || olderBoot(last, parts[1])) {
+			last = parts[1]
+		}
+	}
+	return last
+}
+
+// olderBoot tells whether boot a began before b: they are times in base 36.
+func olderBoot(a, b string) bool {
+	if len(a) != len(b) {
+		return len(a) < len(b)
+	}
+	return a < b
 }

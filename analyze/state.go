@@ -17,30 +17,52 @@ const forgetLane = 24 * time.Hour
 
 // A state is what the next run must know: how far it came, the lanes, and what
 // rules have counted. It is written before offsets are committed, so it is never
-// behind them.
+// behind them. It is kept in one file, or, for members of a group that share a
+// directory, in one file for each partition, which goes where the partition goes.
 type state struct {
 	Offsets map[int]int64                 `json:"offsets"` // next, by partition
 	Lanes   map[string]*lane              `json:"lanes"`   // by agent, boot, lane, with zero bytes between
 	Counted map[string]map[string]*window `json:"counted"` // by rule and key
 
-	path  string
+	path  string // of the file or directory; empty: kept nowhere
+	dir   bool
 	byID  map[string]*windows
 	sweep int64 // seconds; when lanes were forgotten last
 }
 
-// loadState reads the state file; without a path, or a file, it is empty.
+// loadState reads the state file; without a path, or a file, it is empty. Of a
+// directory it reads nothing yet, see adopt.
 func loadState(path string) (*state, error) {
-	s := &state{path: path, byID: map[string]*windows{}}
-	if path != "" {
-		text, err := os.ReadFile(path)
-		if err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return nil, fmt.Errorf("state: %w", err)
-		}
-		if err == nil {
-			if err := json.Unmarshal(text, s); err != nil {
-				return nil, fmt.Errorf("state %s: %w", path, err)
-			}
-		}
+	if info, err := os.Stat(path); err == nil && info.IsDir() {
+		s := newState()
+		s.path, s.dir = path, true
+		return s, nil
+	}
+	s, err := readState(path)
+	if err == nil {
+		s.path = path
+	}
+	return s, err
+}
+
+func newState() *state {
+	return &state{Offsets: map[int]int64{}, Lanes: map[string]*lane{}, byID: map[string]*windows{}}
+}
+
+func readState(path string) (*state, error) {
+	s := newState()
+	if path == "" {
+		return s, nil
+	}
+	text, err := os.ReadFile(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return s, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("state: %w", err)
+	}
+	if err := json.Unmarshal(text, s); err != nil {
+		return nil, fmt.Errorf("state %s: %w", path, err)
 	}
 	if s.Offsets == nil {
 		s.Offsets = map[int]int64{}
@@ -54,11 +76,28 @@ func loadState(path string) (*state, error) {
 	return s, nil
 }
 
-// save replaces the file. A crash leaves the old or the new one.
-func (s *state) save() error {
+// save keeps what is known of some partitions.
+func (s *state) save(partitions []int) error {
 	if s.path == "" {
 		return nil
 	}
+	if s.dir {
+		for _, p := range partitions {
+			if err := s.only(p).write(s.file(p)); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	return s.write(s.path)
+}
+
+func (s *state) file(partition int) string {
+	return filepath.Join(s.path, "partition-"+strconv.Itoa(partition)+".json")
+}
+
+// write replaces a file. A crash leaves the old or the new one.
+func (s *state) write(path string) error {
 	s.Counted = map[string]map[string]*window{}
 	for name, ws := range s.byID {
 		s.Counted[name] = ws.byKey
@@ -67,7 +106,7 @@ func (s *state) save() error {
 	if err != nil {
 		return fmt.Errorf("state: %w", err)
 	}
-	part, err := os.CreateTemp(filepath.Dir(s.path), ".state-")
+	part, err := os.CreateTemp(filepath.Dir(path), ".state-")
 	if err != nil {
 		return fmt.Errorf("state: %w", err)
 	}
@@ -80,7 +119,7 @@ func (s *state) save() error {
 		err = cerr
 	}
 	if err == nil {
-		err = os.Rename(part.Name(), s.path)
+		err = os.Rename(part.Name(), path)
 	}
 	if err != nil {
 		return fmt.Errorf("state: %w", err)

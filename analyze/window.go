@@ -20,6 +20,7 @@ const (
 type window struct {
 	Marks []mark `json:"marks,omitempty"` // within the rule's window, oldest first
 	Quiet int64  `json:"quiet,omitempty"` // no alert before this time, nanoseconds
+	Part  int    `json:"partition"`       // of the event that counted last
 }
 
 // A mark is one event that counts, or several of one slot of time.
@@ -114,6 +115,7 @@ func (ws *windows) observe(r *Rule, e *Event) (n float64, raised bool) {
 	if w == nil {
 		return 0, false
 	}
+	w.Part = e.partition
 	if r.First {
 		fresh := len(w.Marks) == 0
 		w.Marks = append(w.Marks[:0], mark{At: e.at.UnixNano()})

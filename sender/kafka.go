@@ -174,10 +174,19 @@ func (b *Batch) finish(lane uint16, stubs, refused int) {
 }
 
 func (s *KafkaSink) deliverLane(ctx context.Context, l *laneBatch) error {
-	key := append(append([]byte(l.batch.agent), '/'), strconv.Itoa(int(l.lane))...)
+	key := laneKey(l.batch.agent, int(l.lane))
 	l.stubs, l.refused = 0, 0
 	p := producer{s, key, partitionOf(key, int(s.partitions.Load()))}
 	return p.produce(ctx, l, l.index)
+}
+
+func laneKey(agent string, lane int) []byte {
+	return strconv.AppendInt(append([]byte(agent), '/'), int64(lane), 10)
+}
+
+// LanePartition is the partition, of so many, that holds a lane of an agent.
+func LanePartition(agent string, lane, partitions int) int {
+	return partitionOf(laneKey(agent, lane), partitions)
 }
 
 // partitionOf chooses as Kafka's producer does for a record with a key.

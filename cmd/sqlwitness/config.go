@@ -123,7 +123,7 @@ func defaultConfig() config {
 		Select:  selectConfig{Sample: 1, SampleBy: "event", Always: []string{"all"}},
 		Spool:   spoolConfig{MaxBytes: 2 << 30, MaxAge: 7 * 24 * time.Hour, MinFree: 0.1, Sync: time.Second},
 		Receive: receiveConfig{Listen: "127.0.0.1:7711", Connections: 4096},
-		Consume: consumeConfig{Topic: "sqlwitness", Group: "sqlwitness"},
+		Consume: consumeConfig{Topic: "sqlwitness", Group: "sqlwitness", SessionTimeout: 30 * time.Second},
 
 		ReportInterval: 10 * time.Second,
 		Limits:         limitsConfig{Connections: 100_000, IdleTimeout: 9 * time.Hour, QueueMiB: 32},
@@ -244,6 +244,7 @@ func (c *config) validate() error {
 		inRange("spool.sync", c.Spool.Sync, 10*time.Millisecond, time.Minute),
 		inRange("select.sample", c.Select.Sample, 0, 1),
 		inRange("receive.connections", c.Receive.Connections, 1, 100_000),
+		inRange("consume.session_timeout", c.Consume.SessionTimeout, 6*time.Second, 5*time.Minute),
 		inRange("report_interval", c.ReportInterval, time.Second, time.Hour),
 		c.validateLabels(),
 	))

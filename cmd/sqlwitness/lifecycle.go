@@ -70,6 +70,7 @@ type startEvent struct {
 	Mode       string   `json:"mode"`
 	Mask       string   `json:"mask"`
 	Ports      []uint16 `json:"ports"`
+	Lanes      int      `json:"lanes"`
 	ConfigHash string   `json:"config_hash"`
 
 	// Of the run before, where a state file tells: whether it ended with an
@@ -82,7 +83,7 @@ type startEvent struct {
 
 // announceStart says that the log begins, and how the one before ended.
 func (l *live) announceStart(now time.Time) error {
-	e := startEvent{Version: version(), Mode: l.config.Capture.Responses, Mask: l.config.Mask.String(), Ports: l.filter.Ports, ConfigHash: l.config.hash()}
+	e := startEvent{Version: version(), Mode: l.config.Capture.Responses, Mask: l.config.Mask.String(), Ports: l.filter.Ports, Lanes: len(l.engine.sources()), ConfigHash: l.config.hash()}
 	if l.config.StateFile != "" {
 		before, err := readState(l.config.StateFile)
 		if err != nil {

@@ -50,7 +50,7 @@ func receiveMetrics(c *sender.Collector, outputs []sender.Output) func(emitter) 
 
 // consumeFamilies are the metrics of 'consume'.
 var consumeFamilies = []family{
-	{"consume_messages_total", "Messages of the topic: event, bad (none of ours), again (read before a restart).", []string{"class"}},
+	{"consume_messages_total", "Messages of the topic: event, bad (none of ours), again (read before a restart), learned (judged by another member before).", []string{"class"}},
 	{"consume_lag_messages", "Messages of a partition that were not read when its last one was.", []string{"partition"}},
 	{"consume_up", "1 if the topic can be read, else 0.", nil},
 	{"consume_state", "1 for the state that holds: up, or why the topic cannot be read.", []string{"cause"}},
@@ -72,6 +72,7 @@ func consumeMetrics(c *analyze.Consumer) func(emitter) {
 		emit("consume_messages_total", float64(s.Events), "event")
 		emit("consume_messages_total", float64(s.Bad), "bad")
 		emit("consume_messages_total", float64(s.Again), "again")
+		emit("consume_messages_total", float64(s.Learned), "learned")
 		for p, n := range s.Lag {
 			emit("consume_lag_messages", float64(n), strconv.Itoa(p))
 		}

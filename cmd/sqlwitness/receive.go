@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 	"syscall"
+	"time"
 
 	"sqlwitness/analyze"
 	"sqlwitness/sender"
@@ -32,8 +33,10 @@ type consumeConfig struct {
 	SASL      saslConfig `yaml:"sasl,omitempty"`
 	Rules     string     `yaml:"rules" doc:"file with alert rules; empty: the starter rules"`
 	Inventory string     `yaml:"inventory" doc:"file with the names of the agents that must be heard of, one a line"`
-	State     string     `yaml:"state" doc:"file that carries lanes and windows over a restart"`
+	State     string     `yaml:"state" doc:"file that carries lanes and windows over a restart; an existing directory, which the members of the group share: also to the next owner of a partition"`
 	Alerts    string     `yaml:"alerts" doc:"topic for the findings; empty: standard output"`
+
+	SessionTimeout time.Duration `yaml:"session_timeout" doc:"how long the group waits for a member that is gone before its partitions move; 6s to 5m"`
 }
 
 // receive takes batches of agents and gives them to the configured sinks.
@@ -106,7 +109,7 @@ func consume(args []string, stdout *os.File, stderr io.Writer, log *slog.Logger)
 func (c *consumeConfig) open(stdout io.Writer) (analyze.Config, error) {
 	sasl, err := c.SASL.sender()
 	cfg := analyze.Config{Cluster: sender.KafkaCluster{Brokers: c.Brokers, ClientID: "sqlwitness-consume", TLS: c.TLS.sender(), SASL: sasl},
-		Topic: c.Topic, Group: c.Group, State: c.State}
+		Topic: c.Topic, Group: c.Group, State: c.State, SessionTimeout: c.SessionTimeout}
 	if err != nil {
 		return cfg, err
 	}
