@@ -44,10 +44,16 @@ type backend struct {
 type hold struct {
 	Front
 	serverHost netip.Addr // as the proxy dialled it; invalid if by name
+	// ids are the server's ids of the session's connections, as far as told; 0 = none.
+	ids [maxIDs]uint32
 	// lent changes whenever the proxy lends one of the session's connections anew;
 	// empty = not told.
 	lent string
 }
+
+// maxIDs is how many connections of a session are told by their ids. A session has one
+// for each group of servers that it uses.
+const maxIDs = 4
 
 // A Verdict says what is known of the client behind a command.
 type Verdict uint8
@@ -61,18 +67,19 @@ const (
 )
 
 // Find is the client behind a command that was sent at atNs from client, the TCP
-// peer, to server: the session of the proxy that held that connection in the last
+// peer, to server, on the connection that the server gave the id connectionID (0 =
+// unknown): the session of the proxy that held that connection in the last
 // reading before and in the first after, if the proxy did not lend the connection
 // to others in between. It must tell that: a session that has a connection twice
 // may have lost it meanwhile. Whatever is not certain is FrontUnknown.
-func (f *Fronts) Find(client, server netip.AddrPort, atNs int64) (Front, Verdict) {
+func (f *Fronts) Find(client, server netip.AddrPort, connectionID uint64, atNs int64) (Front, Verdict) {
 	if f == nil {
 		return Front{}, NotProxied
 	}
 	var front Front
 	best, holders := NotProxied, 0
 	for i := range f.proxies {
-		one, v := f.proxies[i].find(backend{client, server.Port()}, server.Addr(), atNs)
+		one, v := f.proxies[i].find(backend{client, server.Port()}, end{server.Addr(), uint32(connectionID)}, atNs)
 		if v >= FrontPending {
 			holders++
 			front = one
@@ -88,15 +95,15 @@ func (f *Fronts) Find(client, server netip.AddrPort, atNs int64) (Front, Verdict
 	return Front{}, best
 }
 
-func (p *proxyReadings) find(b backend, server netip.Addr, atNs int64) (Front, Verdict) {
+func (p *proxyReadings) find(b backend, to end, atNs int64) (Front, Verdict) {
 	all := p.readings
 	after := sort.Search(len(all), func(i int) bool { return all[i].endedNs > atNs })
 	if after == 0 {
-		return Front{}, p.lists(b, server)
+		return Front{}, p.lists(b, to)
 	}
 	was, ok := all[after-1].held[b]
-	if !ok || !was.reaches(server) {
-		return Front{}, p.lists(b, server)
+	if !ok || !was.reaches(to) {
+		return Front{}, p.lists(b, to)
 	}
 	if !p.sticky && was.lent == "" {
 		return Front{}, FrontUnknown
@@ -113,18 +120,33 @@ func (p *proxyReadings) find(b backend, server netip.Addr, atNs int64) (Front, V
 }
 
 // lists is FrontUnknown if the last reading has a connection.
-func (p *proxyReadings) lists(b backend, server netip.Addr) Verdict {
+func (p *proxyReadings) lists(b backend, to end) Verdict {
 	if n := len(p.readings); n > 0 {
-		if h, ok := p.readings[n-1].held[b]; ok && h.reaches(server) {
+		if h, ok := p.readings[n-1].held[b]; ok && h.reaches(to) {
 			return FrontUnknown
 		}
 	}
 	return NotProxied
 }
 
-// reaches tells that a hold does not contradict a server.
-func (h *hold) reaches(server netip.Addr) bool {
-	return !h.serverHost.IsValid() || h.serverHost == server
+// An end is the server's end of a connection: its address and its id there, cut to
+// the 32 bits of the greeting; 0 = unknown.
+type end struct {
+	server netip.Addr
+	id     uint32
+}
+
+// reaches tells that a hold is of a connection to this end. Connections to several
+// servers may have the same address and port of the proxy. They are told apart by the
+// server's address, if the proxy does not know it by name, else by the id.
+func (h *hold) reaches(to end) bool {
+	if h.serverHost.IsValid() && h.serverHost != to.server {
+		return false
+	}
+	if to.id != 0 && h.ids[0] != 0 {
+		return slices.Contains(h.ids[:], to.id)
+	}
+	return h.serverHost.IsValid()
 }
 
 // with are the readings with one more, without those that ended before ns.
@@ -140,12 +162,12 @@ func (p proxyReadings) with(r reading, ns int64) proxyReadings {
 // NewFronts are the Fronts of a proxy that was read at these times and told the same
 // each time: for the tests of those who read Fronts. held has the client of each
 // connection, by the connection's TCP peer.
-func NewFronts(times []time.Time, server uint16, held map[netip.AddrPort]Front) *Fronts {
+func NewFronts(times []time.Time, to netip.AddrPort, held map[netip.AddrPort]Front) *Fronts {
 	p := proxyReadings{}
 	for _, t := range times {
 		r := reading{beganNs: t.UnixNano(), endedNs: t.UnixNano(), held: map[backend]hold{}}
 		for peer, f := range held {
-			r.held[backend{peer, server}] = hold{Front: f, lent: "1"}
+			r.held[backend{peer, to.Port()}] = hold{Front: f, lent: "1", serverHost: to.Addr()}
 		}
 		p = p.with(r, 0)
 	}

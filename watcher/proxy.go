@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"encoding/json"
 	"net/netip"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -68,19 +69,19 @@ func causeOfProxy(err error, loggedIn bool) Cause {
 	return classify(err)
 }
 
-// judge sets the state: who was told nothing of lending can tell no client. A
-// reading in which nobody holds a connection shows nothing.
+// judge sets the state: where nothing is told of lending, or which server it is, no
+// client can be told. A reading in which nobody holds a connection shows nothing.
 func (p *proxy) judge(r reading) {
-	told := p.readings.sticky
+	told := false
 	for _, h := range r.held {
-		told = told || h.lent != ""
+		told = told || h.lent != "" || p.readings.sticky && h.serverHost.IsValid()
 	}
 	switch {
 	case told, len(r.held) == 0 && p.status.state.Load().Cause != CauseNotExtended:
 		p.status.set("", "")
 	default:
 		p.status.set(CauseNotExtended, "it does not tell when it lends a connection to another client, so no client can be named;"+
-			" on its admin interface SET mysql-show_processlist_extended=1; LOAD MYSQL VARIABLES TO RUNTIME, or, if it never does, sticky: true")
+			" on its admin interface SET mysql-show_processlist_extended=1; LOAD MYSQL VARIABLES TO RUNTIME, or, if it never does and has its servers by address, sticky: true")
 	}
 }
 
@@ -119,7 +120,9 @@ func (p *proxy) read(ctx context.Context) (reading, error) {
 		if _, seen := r.held[b]; seen {
 			twice[b] = true // one local end can serve two servers
 		}
-		r.held[b] = hold{Front: Front{Client: client, User: c[1].String, Session: session}, serverHost: server.Addr(), lent: lent(c[8].String)}
+		h := hold{Front: Front{Client: client, User: c[1].String, Session: session}, serverHost: server.Addr()}
+		h.extend(c[8].String)
+		r.held[b] = h
 		return nil
 	})
 	for b := range twice {
@@ -129,34 +132,42 @@ func (p *proxy) read(ctx context.Context) (reading, error) {
 	return r, err
 }
 
-// lent reads extended_info: for each backend connection that the session holds, its
-// address in the proxy and how often it was attached to a session. As long as none
-// of these changes, nobody else had one of them. It is empty where the proxy does
-// not say it (mysql-show_processlist_extended=0).
+// extend reads extended_info: for each backend connection that the session holds, its
+// address in the proxy, how often it was attached to a session, and its id at the
+// server. As long as none of the first two changes, nobody else had one of them.
+// Nothing is told where mysql-show_processlist_extended is 0.
 // https://proxysql.com/documentation/proxysql-internal-session/
-func lent(info string) string {
+func (h *hold) extend(info string) {
 	var session struct {
 		Backends []struct {
 			Conn *struct {
 				Address string  `json:"address"`
 				Gets    *uint64 `json:"myconnpoll_get"`
+				MySQL   struct {
+					ID uint64 `json:"thread_id"`
+				} `json:"mysql"`
 			} `json:"conn"`
 		} `json:"backends"`
 	}
 	if json.Unmarshal([]byte(info), &session) != nil {
-		return ""
+		return
 	}
 	var all strings.Builder
+	var ids []uint32
 	for _, b := range session.Backends {
 		if b.Conn == nil {
 			continue
 		}
 		if b.Conn.Gets == nil {
-			return ""
+			return
 		}
 		all.WriteString(b.Conn.Address + " " + strconv.FormatUint(*b.Conn.Gets, 10) + ";")
+		ids = append(ids, uint32(b.Conn.MySQL.ID))
 	}
-	return all.String()
+	h.lent = all.String()
+	if len(ids) <= maxIDs && !slices.Contains(ids, 0) {
+		copy(h.ids[:], ids)
+	}
 }
 
 // addrPort is invalid if host is not an address or port not a port.

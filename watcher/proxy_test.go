@@ -33,7 +33,7 @@ func (p *fakeProxy) answer(question string) reply {
 // many times.
 func extended(lent int) string {
 	return fmt.Sprintf(`{"session_info":{"age_ms":5},"backends":[null,{"hostgroup_id":1,"stream":{"myconnpoll_get":9}},`+
-		`{"hostgroup_id":2,"conn":{"address":"0x7f01","MultiplexDisabled":false,"questions":77,"myconnpoll_get":%d,"myconnpoll_put":%d}}]}`, lent, lent-1)
+		`{"hostgroup_id":2,"conn":{"address":"0x7f01","MultiplexDisabled":false,"questions":77,"myconnpoll_get":%d,"myconnpoll_put":%d,"mysql":{"host":"db","thread_id":1001}}}]}`, lent, lent-1)
 }
 
 // held is a row: a session of a client that holds the backend connection from
@@ -72,9 +72,10 @@ func TestFront(t *testing.T) {
 		f := &fakeServer{answer: p.answer}
 		start := time.Now()
 		w := watchProxy(t, f, false)
+		var id uint64
 		check := func(name string, port string, to string, at time.Duration, client string, want Verdict) {
 			t.Helper()
-			got, v := w.Fronts().Find(addrOf("10.0.0.2:"+port), addrOf(to), start.Add(at).UnixNano())
+			got, v := w.Fronts().Find(addrOf("10.0.0.2:"+port), addrOf(to), id, start.Add(at).UnixNano())
 			is := Front{}
 			if client != "" {
 				is = Front{Client: addrOf(client), User: "ann", Session: got.Session}
@@ -95,7 +96,14 @@ func TestFront(t *testing.T) {
 		check("behind the last poll", "40001", server, 9100*time.Millisecond, "", FrontPending)
 		check("one end, two servers", "40003", server, 5500*time.Millisecond, "", NotProxied)
 		check("no client", "40006", server, 5500*time.Millisecond, "", NotProxied)
-		check("a server by name", "40007", server, 5500*time.Millisecond, "192.0.2.7:5000", FrontKnown)
+		check("a server by name", "40007", server, 5500*time.Millisecond, "", NotProxied)
+		id = 1001
+		check("a server by name, the connection's id", "40007", server, 5500*time.Millisecond, "192.0.2.7:5000", FrontKnown)
+		check("by address and id", "40001", server, 5500*time.Millisecond, "192.0.2.1:5000", FrontKnown)
+		id = 1002
+		check("a server by name, another id", "40007", server, 5500*time.Millisecond, "", NotProxied)
+		check("by address, another id", "40001", server, 5500*time.Millisecond, "", NotProxied)
+		id = 0
 		check("before it changes hands", "40002", server, 5500*time.Millisecond, "192.0.2.2:5000", FrontKnown)
 		check("nothing told of lending", "40012", server, 5500*time.Millisecond, "", FrontUnknown)
 		f.set(func() {
@@ -126,7 +134,7 @@ func TestFrontSticky(t *testing.T) {
 			start := time.Now()
 			w := watchProxy(t, f, sticky)
 			time.Sleep(3500 * time.Millisecond)
-			_, v := w.Fronts().Find(addrOf("10.0.0.2:40001"), addrOf("10.0.0.5:3306"), start.Add(1500*time.Millisecond).UnixNano())
+			_, v := w.Fronts().Find(addrOf("10.0.0.2:40001"), addrOf("10.0.0.5:3306"), 0, start.Add(1500*time.Millisecond).UnixNano())
 			if s := w.States()[1]; (v == FrontKnown) != sticky || s.Up != sticky || !s.Proxy || !sticky && s.Cause != CauseNotExtended {
 				t.Errorf("sticky %t: verdict %d, state %v", sticky, v, s)
 			}
@@ -139,12 +147,12 @@ func TestFrontSticky(t *testing.T) {
 func TestFrontTwice(t *testing.T) {
 	peer, server := addrOf("10.0.0.2:40001"), addrOf("10.0.0.5:3306")
 	times := []time.Time{time.Unix(1, 0), time.Unix(3, 0)}
-	f := NewFronts(times, 3306, map[netip.AddrPort]Front{peer: {Client: addrOf("192.0.2.1:5000")}})
-	if _, v := f.Find(peer, server, 2e9); v != FrontKnown {
+	f := NewFronts(times, server, map[netip.AddrPort]Front{peer: {Client: addrOf("192.0.2.1:5000")}})
+	if _, v := f.Find(peer, server, 0, 2e9); v != FrontKnown {
 		t.Errorf("one proxy: %d", v)
 	}
 	f.proxies = append(f.proxies, f.proxies[0])
-	if one, v := f.Find(peer, server, 2e9); v != FrontUnknown || one.Client.IsValid() {
+	if one, v := f.Find(peer, server, 0, 2e9); v != FrontUnknown || one.Client.IsValid() {
 		t.Errorf("two proxies: %v %d", one, v)
 	}
 }
@@ -158,7 +166,7 @@ func TestProxyAway(t *testing.T) {
 		start := time.Now()
 		w := watchProxy(t, f, false)
 		front := func(at time.Duration) bool {
-			_, v := w.Fronts().Find(addrOf("10.0.0.2:40001"), addrOf("10.0.0.5:3306"), start.Add(at).UnixNano())
+			_, v := w.Fronts().Find(addrOf("10.0.0.2:40001"), addrOf("10.0.0.5:3306"), 0, start.Add(at).UnixNano())
 			return v == FrontKnown
 		}
 		time.Sleep(3500 * time.Millisecond)

@@ -42,7 +42,7 @@ func (s *Shard) pass(at *entry, e *stream.Event) {
 		s.sink.Put(e)
 		return
 	}
-	front, verdict := p.fronts.Find(at.flow.Client, at.flow.Server, e.TimeNs)
+	front, verdict := p.fronts.Find(at.flow.Client, at.flow.Server, e.Session.ConnectionID, e.TimeNs)
 	at.behindProxy = at.behindProxy || verdict != watcher.NotProxied
 	switch {
 	case at.proxied > 0, verdict == watcher.FrontPending && e.Kind == stream.KindCommand:
@@ -75,7 +75,7 @@ func (s *Shard) resolveProxied() {
 		q := &p.queue[0]
 		if s.nowNs-q.sinceNs <= int64(s.config.IdentityWait) && q.clone.Kind == stream.KindCommand {
 			flow := &q.entry.flow
-			if _, v := p.fronts.Find(flow.Client, flow.Server, q.clone.TimeNs); v == watcher.FrontPending {
+			if _, v := p.fronts.Find(flow.Client, flow.Server, q.clone.Session.ConnectionID, q.clone.TimeNs); v == watcher.FrontPending {
 				return
 			}
 		}
@@ -93,7 +93,7 @@ func (s *Shard) releaseProxied() {
 	p.bytes -= q.clone.Size()
 	q.entry.proxied--
 	flow := &q.entry.flow
-	front, verdict := p.fronts.Find(flow.Client, flow.Server, q.clone.TimeNs)
+	front, verdict := p.fronts.Find(flow.Client, flow.Server, q.clone.Session.ConnectionID, q.clone.TimeNs)
 	s.putProxied(flow.Client, &q.clone.Event, front, verdict)
 	q.clone.Free()
 }

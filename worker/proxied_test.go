@@ -23,7 +23,7 @@ func (c *clerk) told(port uint16, seconds ...float64) {
 		times = append(times, time.Unix(0, int64(at*1e9)))
 	}
 	peer := netip.AddrPortFrom(netip.MustParseAddr("10.0.0.2"), port)
-	c.fronts = watcher.NewFronts(times, 3306, map[netip.AddrPort]watcher.Front{peer: {Client: netip.MustParseAddrPort("192.0.2.1:5000"), User: "ann"}})
+	c.fronts = watcher.NewFronts(times, netip.MustParseAddrPort("10.0.0.1:3306"), map[netip.AddrPort]watcher.Front{peer: {Client: netip.MustParseAddrPort("192.0.2.1:5000"), User: "ann"}})
 }
 
 // places is a Sink that keeps who is said to be where.

@@ -36,6 +36,7 @@ type backend struct {
 	conn  *sql.Conn
 	local netip.AddrPort
 	lent  int // how often
+	id    int // at the server
 }
 
 type session struct {
@@ -90,6 +91,9 @@ func (m *multiplexer) connect(t *testing.T, user string) *backend {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { b.conn.Close(); db.Close() })
+	if err := b.conn.QueryRowContext(t.Context(), "SELECT CONNECTION_ID()").Scan(&b.id); err != nil {
+		t.Fatal(err)
+	}
 	return b
 }
 
@@ -162,7 +166,7 @@ func (m *multiplexer) processlist(extended bool) (rows [][]string) {
 		}
 		info := ""
 		if extended {
-			info = fmt.Sprintf(`{"session_info":{"age_ms":7},"backends":[null,{"hostgroup_id":1,"conn":{"address":"%p","questions":3,"myconnpoll_get":%d}}]}`, b, b.lent)
+			info = fmt.Sprintf(`{"session_info":{"age_ms":7},"backends":[null,{"hostgroup_id":1,"conn":{"address":"%p","questions":3,"myconnpoll_get":%d,"mysql":{"thread_id":%d}}}]}`, b, b.lent, b.id)
 		}
 		rows = append(rows, []string{strconv.Itoa(s.id), "front_user", s.client.Addr().String(), strconv.Itoa(int(s.client.Port())),
 			m.server.Addr().String(), strconv.Itoa(int(m.server.Port())), b.local.Addr().String(), strconv.Itoa(int(b.local.Port())), info})

@@ -21,16 +21,15 @@ import (
 
 func main() {
 	init := flag.String("init", "", "statements to run first, separated by semicolons")
-	version := flag.String("version", "", "version to advertise; empty: the server's own")
 	flag.Parse()
 	logrus.SetLevel(logrus.FatalLevel)
-	if err := serve(*init, *version); err != nil {
+	if err := serve(*init); err != nil {
 		log.Fatal(err)
 	}
 }
 
 // serve listens on a free port of the loopback device, which it prints.
-func serve(statements, version string) error {
+func serve(statements string) error {
 	provider := memory.NewDBProvider(memory.NewDatabase("shop"))
 	engine := sqle.NewDefault(provider)
 	session := memory.NewSession(sql.NewBaseSession(), provider)
@@ -56,7 +55,7 @@ func serve(statements, version string) error {
 	if err != nil {
 		return err
 	}
-	cfg := server.Config{Protocol: "tcp", Address: listener.Addr().String(), Listener: listener, Version: version}
+	cfg := server.Config{Protocol: "tcp", Address: listener.Addr().String(), Listener: listener}
 	s, err := server.NewServer(cfg, engine, sql.NewContext, memory.NewSessionBuilder(provider), nil)
 	if err != nil {
 		return err
