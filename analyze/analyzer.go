@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"hash/fnv"
+	"maps"
 	"math"
 	"slices"
 	"strconv"
@@ -141,8 +142,25 @@ func (a *analyzer) report(e *Event, l *lane) error {
 	if len(e.Holes) > 0 && json.Unmarshal(e.Holes, &holes) != nil {
 		return nil // of a schema that is not ours
 	}
+	if err := a.explain(e, l, holes, "refused by the agent's queue"); err != nil {
+		return err
+	}
+	// Which of the agent's sinks leads here nobody knows: what is missing tells.
+	var others map[string][][2]uint64
+	if len(e.SinkHoles) > 0 && json.Unmarshal(e.SinkHoles, &others) != nil {
+		return nil
+	}
+	for _, name := range slices.Sorted(maps.Keys(others)) {
+		if err := a.explain(e, l, others[name], "refused by the agent's queue to "+name); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (a *analyzer) explain(e *Event, l *lane, holes [][2]uint64, why string) error {
 	for _, h := range holes {
-		for _, g := range l.explain(gap{h[0], h[1], "refused by the agent's queue"}) {
+		for _, g := range l.explain(gap{h[0], h[1], why}) {
 			f := finding{Type: "gap_explained", Agent: e.Agent, Boot: e.Boot, Lane: &e.Lane, Time: e.Time, From: g.From, To: g.To, Count: g.size(), Why: g.Why}
 			if err := a.find(f); err != nil {
 				return err

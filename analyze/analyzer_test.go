@@ -63,14 +63,14 @@ func TestAnalyzerCompleteness(t *testing.T) {
 	take(event("db1", "b1", 1, 7, "")) // another lane, begun before
 	take(event("db1", "b2", 0, 1, "")) // another run
 	take(event("db3", "b1", 0, 1, "")) // not in the inventory
-	take([]byte(`{"type":"agent_report","time":"2026-01-01T00:00:00Z","agent":"db1","boot":"b1","lane":0,"seq":14,"seq_from":1,"seq_to":13,"holes":[[7,8],[100,200]]}`))
+	take([]byte(`{"type":"agent_report","time":"2026-01-01T00:00:00Z","agent":"db1","boot":"b1","lane":0,"seq":14,"seq_from":1,"seq_to":13,"holes":[[7,8],[100,200]],"sink_holes":{"file":[[9,9]]}}`))
 	take([]byte(`{"type":"agent_report","time":"2026-01-01T00:00:00Z","agent":"db1","boot":"b1","lane":0,"seq":15,"holes":{"of":"another schema"}}`))
 	take([]byte("no event"))
 	take([]byte(`{"time":"2026-01-01T00:00:00Z","agent":"db1"}`))
 	if got := f.said("gap", "agent", "boot", "lane", "from", "to", "count"); !slices.Equal(got, []string{"db1 b1 0 3 4 2", "db1 b1 0 7 9 3", "db1 b1 0 11 13 3"}) {
 		t.Errorf("gaps %q", got)
 	}
-	if got := f.said("gap_explained", "lane", "from", "to", "why"); !slices.Equal(got, []string{"0 7 8 refused by the agent's queue"}) {
+	if got := f.said("gap_explained", "lane", "from", "to", "why"); !slices.Equal(got, []string{"0 7 8 refused by the agent's queue", "0 9 9 refused by the agent's queue to file"}) {
 		t.Errorf("explained %q", got)
 	}
 	if got := f.said("agent_unlisted", "agent"); !slices.Equal(got, []string{"db3"}) {
@@ -78,7 +78,7 @@ func TestAnalyzerCompleteness(t *testing.T) {
 	}
 	a.summarize(now)
 	sum := f.lines[len(f.lines)-1]
-	for name, want := range map[string]float64{"events": 12, "missing": 7, "explained": 2, "repeated": 1, "late": 1, "bad": 2} {
+	for name, want := range map[string]float64{"events": 12, "missing": 7, "explained": 3, "repeated": 1, "late": 1, "bad": 2} {
 		if sum[name] != want {
 			t.Errorf("%s = %v, want %v", name, sum[name], want)
 		}

@@ -85,7 +85,8 @@ type Event struct {
 
 	// Of an agent_report: ranges of this lane's seq, both ends included, that the
 	// agent knows will never come.
-	Holes json.RawMessage `json:"holes" expr:"-"`
+	Holes     json.RawMessage `json:"holes" expr:"-"`
+	SinkHoles json.RawMessage `json:"sink_holes" expr:"-"` // the same by sink, but for the first
 
 	// Of an agent_start: the run before, whether it ended with an agent_stop, the seq
 	// that each lane had reached, and since when nobody watched.

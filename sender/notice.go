@@ -101,22 +101,41 @@ func (l *Lane) appendNotice(dst []byte, n *Notice) []byte {
 }
 
 // appendHoles appends which seq of the lane there are, and which of them the queue
-// to the first output has refused: whoever reads that output misses those, and no
-// others.
+// to each output has refused: whoever reads that output misses those. Of the first
+// output they are called holes.
 func (l *Lane) appendHoles(dst []byte) []byte {
 	dst = appendUintField(dst, `,"seq_from":`, 1)
 	dst = appendUintField(dst, `,"seq_to":`, l.seq-1)
-	holes := l.s.queue.all[0].holesOf(uint16(l.index))
-	for i, h := range holes {
-		dst = append(dst, [...]string{`,"holes":[[`, `,[`}[min(i, 1)]...)
+	others := 0
+	for i, q := range l.s.queue.all {
+		holes := q.holesOf(uint16(l.index))
+		switch {
+		case len(holes) == 0:
+			continue
+		case i == 0:
+			dst = append(dst, `,"holes":`...)
+		default:
+			dst = append(dst, [...]string{`,"sink_holes":{`, `,`}[min(others, 1)]...)
+			dst, _ = appendJSONString(dst, l.s.outputs[i].Name)
+			dst = append(dst, ':')
+			others++
+		}
+		dst = appendRanges(dst, holes)
+	}
+	if others > 0 {
+		dst = append(dst, '}')
+	}
+	return dst
+}
+
+func appendRanges(dst []byte, ranges []seqRange) []byte {
+	for i, h := range ranges {
+		dst = append(dst, [...]string{`[[`, `,[`}[min(i, 1)]...)
 		dst = strconv.AppendUint(dst, h.from, 10)
 		dst = strconv.AppendUint(append(dst, ','), h.to, 10)
 		dst = append(dst, ']')
 	}
-	if len(holes) > 0 {
-		dst = append(dst, ']')
-	}
-	return dst
+	return append(dst, ']')
 }
 
 func (l *Lane) appendNoticeText(dst []byte, n *Notice) []byte {

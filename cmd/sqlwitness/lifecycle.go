@@ -72,6 +72,7 @@ type startEvent struct {
 	Ports      []uint16 `json:"ports"`
 	Lanes      int      `json:"lanes"`
 	ConfigHash string   `json:"config_hash"`
+	RulesHash  string   `json:"rules_hash"`
 
 	// Of the run before, where a state file tells: whether it ended with an
 	// agent_stop, and if not, from when on nothing was watched and what it had sent.
@@ -81,9 +82,14 @@ type startEvent struct {
 	BlindFrom     time.Time `json:"blind_from,omitzero"`
 }
 
+// stopEvent is what agent_stop says.
+type stopEvent struct {
+	UptimeMs int64 `json:"uptime_ms"`
+}
+
 // announceStart says that the log begins, and how the one before ended.
 func (l *live) announceStart(now time.Time) error {
-	e := startEvent{Version: version(), Mode: l.config.Capture.Responses, Mask: l.config.Mask.String(), Ports: l.filter.Ports, Lanes: len(l.engine.sources()), ConfigHash: l.config.hash()}
+	e := startEvent{Version: version(), Mode: l.config.Capture.Responses, Mask: l.config.Mask.String(), Ports: l.filter.Ports, Lanes: len(l.engine.sources()), ConfigHash: l.config.hash(), RulesHash: hash(&l.config.Select)}
 	if l.config.StateFile != "" {
 		before, err := readState(l.config.StateFile)
 		if err != nil {
@@ -203,8 +209,11 @@ func (l *live) lastReading() *reading {
 }
 
 // hash names a configuration.
-func (c *config) hash() string {
-	text, err := yaml.Marshal(c)
+func (c *config) hash() string { return hash(c) }
+
+// hash names a part of a configuration by its text.
+func hash(part any) string {
+	text, err := yaml.Marshal(part)
 	if err != nil {
 		return ""
 	}

@@ -166,9 +166,7 @@ func (l *live) end(lanes int, last *reading) error {
 		r.Server = l.accounts.report.Load()
 	}
 	l.sendReport(r, now)
-	err := l.announce(sender.TypeAgentStop, now, &struct {
-		UptimeMs int64 `json:"uptime_ms"`
-	}{now.Sub(l.started).Milliseconds()}, "")
+	err := l.announce(sender.TypeAgentStop, now, &stopEvent{now.Sub(l.started).Milliseconds()}, "")
 	for i := range lanes {
 		l.sender.Lane(i).Flush()
 	}

@@ -63,8 +63,11 @@ func printCosts(w io.Writer, rules *sender.Rules) {
 
 // changeEvent is what agent_change says.
 type changeEvent struct {
-	ConfigHash string `json:"config_hash"`
-	What       string `json:"what"`
+	What           string `json:"what"`
+	ConfigHash     string `json:"config_hash"`
+	PreviousConfig string `json:"previous_config_hash"`
+	RulesHash      string `json:"rules_hash"`
+	PreviousRules  string `json:"previous_rules_hash"`
 }
 
 // reload reads the configuration file anew at SIGHUP and takes its rules over, at
@@ -97,8 +100,10 @@ func (l *live) reloadRules() error {
 	if err != nil {
 		return err
 	}
+	e := changeEvent{What: "rules", PreviousConfig: l.config.hash(), PreviousRules: hash(&l.config.Select)}
 	l.sender.SetRules(rules)
 	l.config.Select = c.Select
+	e.ConfigHash, e.RulesHash = l.config.hash(), hash(&l.config.Select)
 	l.log.Info("the rules were taken over", "file", l.config.file, "rules", len(c.Select.Rules))
-	return l.announce(sender.TypeAgentChange, time.Now(), &changeEvent{ConfigHash: l.config.hash(), What: "rules"}, "the rules have changed")
+	return l.announce(sender.TypeAgentChange, time.Now(), &e, "the rules have changed")
 }
