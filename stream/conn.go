@@ -354,6 +354,9 @@ func (c *Conn) arrange(h *half, s *probe.Segment) {
 	}
 	h.hold(&seg)
 	st.HeldBytes += uint64(len(seg.Payload))
+	if seg.FromClient && len(seg.Payload) > 0 {
+		c.tally.Held++
+	}
 }
 
 // resetWindow is how far from the next byte a RST may be to be believed, RFC 9293
@@ -406,7 +409,7 @@ func (c *Conn) takeHeld() {
 // takeNext takes the first held segment, which lies at or before next.
 func (c *Conn) takeNext(h *half) {
 	held := h.pop()
-	c.env.Stats.HeldBytes -= uint64(len(held.seg.Payload))
+	c.release(&held)
 	c.env.Stats.RepeatedBytes += uint64(h.trim(&held.seg))
 	if !seqLess(held.seg.Seq, h.next) {
 		c.takeSegment(h, &held.seg)

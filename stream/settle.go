@@ -299,9 +299,8 @@ func (c *Conn) flushHeld() {
 	for _, h := range [...]*half{&c.client, &c.server} {
 		for len(h.held) > 0 {
 			held := h.pop()
-			n := uint64(len(held.seg.Payload))
-			c.env.Stats.HeldBytes -= n
-			c.env.Stats.DiscardedBytes += n
+			c.release(&held)
+			c.env.Stats.DiscardedBytes += uint64(len(held.seg.Payload))
 			held.own.free()
 		}
 	}

@@ -17,6 +17,8 @@ type Tally struct {
 	// Unsure may not have been executed: one before them failed.
 	More, Unsure uint64
 
+	Held uint64 // gauge: segments of clients that wait behind a hole, commands that is
+
 	Connects     uint64 // connections that were seen to begin: the server has given each an id
 	LoginsFailed uint64
 	TLSSessions  uint64
@@ -29,6 +31,7 @@ func (t *Tally) Add(o *Tally) {
 	}
 	t.More += o.More
 	t.Unsure += o.Unsure
+	t.Held += o.Held
 	t.Connects += o.Connects
 	t.LoginsFailed += o.LoginsFailed
 	t.TLSSessions += o.TLSSessions

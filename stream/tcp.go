@@ -92,6 +92,14 @@ func (h *half) pop() heldSegment {
 	return first
 }
 
+// release takes what was held out of the gauges.
+func (c *Conn) release(s *heldSegment) {
+	c.env.Stats.HeldBytes -= uint64(len(s.seg.Payload))
+	if s.seg.FromClient && len(s.seg.Payload) > 0 {
+		c.tally.Held--
+	}
+}
+
 // settle copies what is still borrowed into pooled buffers.
 func (h *half) settle() {
 	for i := h.owned; i < len(h.held); i++ {

@@ -3,9 +3,7 @@
 package questions
 
 import (
-	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -40,12 +38,6 @@ func buildAndRun(m *testing.M) int {
 	return m.Run()
 }
 
-const password = "pw-Zq8mN4tV"
-
-// account is that of the watcher.
-const account = "CREATE USER watch@'%' IDENTIFIED BY '" + password + "';\nGRANT PROCESS ON *.* TO watch@'%';\n" +
-	"GRANT SELECT ON performance_schema.* TO watch@'%';\n"
-
 func startServer(t *testing.T, o mariadb.Options) *mariadb.Server {
 	t.Helper()
 	if os.Getuid() != 0 {
@@ -54,7 +46,7 @@ func startServer(t *testing.T, o mariadb.Options) *mariadb.Server {
 	if err := mariadb.Ensure(t.Context(), mariadb.Programs()...); err != nil {
 		t.Fatal(err)
 	}
-	o.Init = Init + account
+	o.Init = Init
 	srv, err := mariadb.Start(t.Context(), o)
 	if err != nil {
 		t.Fatal(err)
@@ -90,16 +82,14 @@ func capture(t *testing.T, srv *mariadb.Server, s setting) *run {
 		t.Fatal(err)
 	}
 	defer out.Close()
-	secret, config := filepath.Join(dir, "password"), filepath.Join(dir, "config.yaml")
 	if s.watch == "" {
 		s.watch = fmt.Sprintf("address: '127.0.0.1:%d'", srv.Port)
 	}
 	if s.capture == "" {
 		s.capture = fmt.Sprintf("ports: [%d], interfaces: [lo]", srv.Port)
 	}
-	text := fmt.Sprintf("capture: {%s}\nmask: off\nevents: {output: json}\nreport_interval: 1s\n"+
-		"watch: {%s, user: watch, password_file: %s, interval: 1s}\n", s.capture, s.watch, secret)
-	if err := errors.Join(os.WriteFile(secret, []byte(password), 0o600), os.WriteFile(config, []byte(text), 0o600)); err != nil {
+	config, err := WriteConfig(dir, s.capture, s.watch)
+	if err != nil {
 		t.Fatal(err)
 	}
 	if r.Agent, err = agent.Start(t.Context(), out, program, "run", "-c", config); err != nil {
@@ -114,53 +104,24 @@ func capture(t *testing.T, srv *mariadb.Server, s setting) *run {
 	return r
 }
 
-// A statement is what an agent_report says of the server's counters.
-type statement struct {
-	Coverage, Reason              string
-	Since                         *time.Time
-	Questions, Audited, Uncertain uint64
-	SocketMin                     uint64 `json:"socket_min"`
-	SocketMax                     uint64 `json:"socket_max"`
-	Loss                          *float64
-	LossMin                       *float64 `json:"loss_min"`
-	LossMax                       *float64 `json:"loss_max"`
-	LoginsFailed                  uint64   `json:"logins_failed"`
-	Denied                        uint64   `json:"server_denied"`
-	Aborted                       uint64   `json:"aborted_connects"`
-	Interval                      *statement
-	Seconds                       float64
-}
-
-func (s *statement) String() string {
-	b, _ := json.Marshal(s)
-	return string(b)
-}
-
 // reports are what the agent has stated since its first reading.
-func (r *run) reports(t *testing.T) (all []*statement) {
+func (r *run) reports(t *testing.T) []*Report {
 	t.Helper()
-	text, err := os.ReadFile(r.events)
+	f, err := os.Open(r.events)
 	if err != nil {
 		t.Fatal(err)
 	}
-	for line := range bytes.Lines(text) {
-		if !bytes.Contains(line, []byte(`"type":"agent_report"`)) || line[len(line)-1] != '\n' {
-			continue
-		}
-		var e struct{ Server *statement }
-		if err := json.Unmarshal(line, &e); err != nil {
-			t.Fatalf("%v: %s", err, line)
-		}
-		if e.Server != nil && e.Server.Since != nil {
-			all = append(all, e.Server)
-		}
+	defer f.Close()
+	all, err := ReadReports(f)
+	if err != nil {
+		t.Fatal(err)
 	}
 	return all
 }
 
 // finish ends the agent, and returns its last report and what the truth finds in its
 // events.
-func (r *run) finish(t *testing.T, truth *Truth) (last *statement, audited int) {
+func (r *run) finish(t *testing.T, truth *Truth) (last *Report, audited int) {
 	t.Helper()
 	if err := r.Stop(); err != nil {
 		t.Fatal(err)
@@ -188,5 +149,15 @@ func each(t *testing.T, n int, f func(i int) error) {
 	all.Wait()
 	if err := errors.Join(errs...); err != nil {
 		t.Fatal(err)
+	}
+}
+
+// eventually waits for what another process does.
+func eventually(t *testing.T, what string, ok func() bool) {
+	t.Helper()
+	for end := time.Now().Add(30 * time.Second); !ok(); time.Sleep(50 * time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatalf("%s did not come", what)
+		}
 	}
 }

@@ -93,11 +93,11 @@ func mixed(t *testing.T, srv *mariadb.Server, older []*Session, i int, truth *Tr
 
 // checkReports: what is stated while commands are under way may be wide, but holds
 // the truth.
-func checkReports(t *testing.T, all []*statement) {
+func checkReports(t *testing.T, all []*Report) {
 	t.Helper()
 	stated := 0
 	for _, s := range all {
-		for _, c := range []*statement{s, s.Interval} {
+		for _, c := range []*Report{s, s.Interval} {
 			if c == nil || c.LossMin == nil {
 				continue
 			}

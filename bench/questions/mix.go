@@ -14,8 +14,15 @@ const (
 	Schema = "questions"
 )
 
+// The account of the agent.
+const (
+	watchUser     = "watch"
+	watchPassword = "pw-Zq8mN4tV"
+)
+
 // Init are the statements that a server needs before the load, one per line.
-const Init = "CREATE USER " + User + "@'%';\nGRANT ALL ON *.* TO " + User + "@'%';\nCREATE DATABASE " + Schema + ";\n" +
+const Init = "CREATE USER " + watchUser + "@'%' IDENTIFIED BY '" + watchPassword + "';\nGRANT PROCESS ON *.* TO " + watchUser + "@'%';\n" +
+	"GRANT SELECT ON performance_schema.* TO " + watchUser + "@'%';\n" + "CREATE USER " + User + "@'%';\nGRANT ALL ON *.* TO " + User + "@'%';\nCREATE DATABASE " + Schema + ";\n" +
 	"CREATE TABLE " + Schema + ".t (a INT) ENGINE=MEMORY;\n" +
 	"CREATE DEFINER=" + User + "@'%' PROCEDURE " + Schema + ".two() BEGIN SELECT 1; SELECT 2; END;\n" +
 	"CREATE DEFINER=" + User + "@'%' PROCEDURE " + Schema + ".fails() BEGIN SELECT 1; SIGNAL SQLSTATE '45000'; END;\n"

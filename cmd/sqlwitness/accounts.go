@@ -50,10 +50,8 @@ func (a *accounts) begin(ctx context.Context) (r *reading, reason string) {
 		}
 		return nil, string(state.Cause)
 	}
-	time.Sleep(settleTicks * a.scope.tick) // on a quiet server there is then nothing uncertain
-	r = &reading{info: snap.Server, earlyNs: time.Now().UnixNano()}
-	r.early = a.scope.sum(a.tallies(), &r.info)
-	own := a.watcher.OwnQuestions()
+	r = &reading{info: snap.Server}
+	own := a.settle(r)
 	var err error
 	if r.server, err = a.watcher.Counters(ctx); err != nil {
 		return nil, err.Error()
@@ -72,6 +70,21 @@ func (a *accounts) begin(ctx context.Context) (r *reading, reason string) {
 		r.hidden = max(r.hidden-1, 0)
 	}
 	return r, ""
+}
+
+// settle takes early when all that the agent has asked is counted, and so nothing on a
+// quiet server is uncertain. It returns how much the agent had asked.
+func (a *accounts) settle(r *reading) (own uint64) {
+	for range 4 { // a poll of the process list may be under way
+		before := a.watcher.OwnQuestions()
+		time.Sleep(settleTicks * a.scope.tick)
+		r.earlyNs = time.Now().UnixNano()
+		r.early = a.scope.sum(a.tallies(), &r.info)
+		if own = a.watcher.OwnQuestions(); own == before {
+			break
+		}
+	}
+	return own
 }
 
 // end completes a reading and makes the report of it.
@@ -127,10 +140,11 @@ func (a *accounts) fail(reason string) *serverReport {
 // estimate is what was audited at the moment of the server's count, taken to have
 // grown evenly; what is counted here is half a tick old.
 func (r *reading) estimate(tick int64) float64 {
-	grown := max(float64(r.late.questions)-float64(r.early.questions), 0)
+	late := float64(r.late.questions + r.late.held)
+	early := min(float64(r.early.questions+r.early.held), late) // some of what was held was no command
 	moment := (r.server.BeginNs+r.server.StatusNs)/2 + tick/2
 	share := float64(moment-r.earlyNs) / float64(max(r.lateNs-r.earlyNs, 1))
-	return float64(r.early.questions) + grown*min(max(share, 0), 1)
+	return early + (late-early)*min(max(share, 0), 1)
 }
 
 // reset tells whether the counters began anew since an earlier reading, and why.

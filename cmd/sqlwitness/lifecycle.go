@@ -199,6 +199,9 @@ func (l *live) lastReading() *reading {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), lastReadingTime)
 	defer cancel()
+	for end := time.Now().Add(min(l.config.Capture.GapWait, lastReadingTime/2)); l.stats().Stream.HeldBytes > 0 && time.Now().Before(end); {
+		time.Sleep(l.config.Capture.Tick) // holes are given up meanwhile
+	}
 	r, reason := l.accounts.begin(ctx)
 	if r == nil {
 		l.accounts.fail(reason)

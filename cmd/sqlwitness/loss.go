@@ -52,8 +52,9 @@ type comparison struct {
 	Uncertain uint64 `json:"uncertain"`
 
 	// Loss is the share of the questions over TCP that was not audited. The true one
-	// lies between LossMin and LossMax; there is no Loss where they lie apart for
-	// another reason than Uncertain: nobody knows what came over unix sockets.
+	// lies between LossMin and LossMax; below 0 there is nothing but uncertainty. Loss
+	// is left out where too many questions may have come over unix sockets, or may stand
+	// in a text behind a statement that failed: that answer was not captured.
 	Loss    *float64 `json:"loss,omitempty"`
 	LossMin *float64 `json:"loss_min,omitempty"`
 	LossMax *float64 `json:"loss_max,omitempty"`
@@ -86,8 +87,9 @@ func compare(from, to *reading, sockets int, state bool) (c comparison) {
 	if b.OwnTransport != watcher.TransportTCP {
 		c.Questions = diff(c.Questions, own)
 	}
-	least := diff(to.early.questions, from.late.questions+diff(to.late.unsure, from.early.unsure))
-	most := max(diff(to.late.questions, from.early.questions), least)
+	unsure := diff(to.late.unsure, from.early.unsure)
+	least := diff(to.early.questions, from.late.questions+from.late.held+unsure)
+	most := max(diff(to.late.questions+to.late.held, from.early.questions), least)
 	if a.Socket.Known && b.Socket.Known { // it was asked for a moment after Questions
 		later := diff(diff(b.Socket.All, a.Socket.All), grown)
 		least, most = diff(least, later), most+later
@@ -102,7 +104,8 @@ func compare(from, to *reading, sockets int, state bool) (c comparison) {
 	}
 	c.LossMax = share(float64(least), c.Questions-c.SocketMin)
 	c.LossMin = share(float64(most), max(c.Questions-c.SocketMax, least))
-	if c.SocketMin == c.SocketMax {
+	wire := float64(c.Questions - c.SocketMin)
+	if float64(c.SocketMax-c.SocketMin) <= mostSockets*wire && float64(unsure) <= mostUnsure*wire {
 		c.Loss = share(audited, c.Questions-c.SocketMin)
 	}
 	return c
@@ -135,6 +138,14 @@ func socket(from, to *reading, listed int) (least, most uint64) {
 	}
 	return local, most
 }
+
+// The shares of the questions that may be open if a Loss is stated: whether they came
+// over unix sockets; whether a statement before them in the same text had failed,
+// which few do.
+const (
+	mostSockets = 0.001
+	mostUnsure  = 0.01
+)
 
 // share is the loss, in millionths.
 func share(audited float64, questions uint64) *float64 {

@@ -20,11 +20,14 @@ const demo = "../../bench/testdata/demo.pcap"
 
 // TestMain makes the test binary the program itself, when it is asked to be.
 func TestMain(m *testing.M) {
-	if os.Getenv("SQLWITNESS_TEST_MAIN") != "" {
-		main()
+	if other := mains[os.Getenv("SQLWITNESS_TEST_MAIN")]; other != nil {
+		other()
 	}
 	os.Exit(m.Run())
 }
+
+// mains are the programs that the test binary may be.
+var mains = map[string]func(){"1": main}
 
 // command is the program with arguments, in a process of its own that ends with
 // the test, or after a minute.

@@ -27,6 +27,10 @@ func runLive(args []string, stdout *os.File, stderr io.Writer, log *slog.Logger)
 	if err != nil {
 		return err
 	}
+	return runEngine(open, args, stdout, stderr, log)
+}
+
+func runEngine(open openEngine, args []string, stdout *os.File, stderr io.Writer, log *slog.Logger) error {
 	c := defaultConfig()
 	rest, err := parseFlags("run", args, &c, stderr)
 	if err != nil {

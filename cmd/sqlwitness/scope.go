@@ -46,6 +46,7 @@ func localAddresses() (all []netip.Addr) {
 type sum struct {
 	questions uint64 // in the server's weights
 	unsure    uint64 // of them, at most so many were not executed
+	held      uint64 // segments of clients that wait behind a hole: about as many more
 	unknown   bool   // there are commands whose weight is not known
 	crowded   bool   // there were more servers than a shard tells apart
 
@@ -71,6 +72,7 @@ func (s *scope) sum(tallies []stream.Tally, info *watcher.ServerInfo) (out sum) 
 		}
 		out.questions += t.More
 		out.unsure += t.Unsure
+		out.held += t.Held
 		out.connects += t.Connects
 		out.tls += t.TLSSessions
 		out.loginsFailed += t.LoginsFailed
