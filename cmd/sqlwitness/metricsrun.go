@@ -53,7 +53,7 @@ var runFamilies = []family{
 	{"shapes_postponed_total", "Times that a form was to be parsed and too many waited.", nil},
 	{"rule_events_total", "Events that a rule of select matched, limited (behind its rate limit), unknown (for want of a field), failed.", []string{"rule", "class"}},
 
-	{"server_questions_total", "Questions that the server counted since the agent's start, the agent's own left out.", nil},
+	{"server_questions_total", "Questions that the server counted since the first reading, those of the agent left out where the wire does not show them.", nil},
 	{"audited_questions_total", "Question equivalents of the commands that were audited meanwhile.", nil},
 	{"loss_ratio", "Share of the server's questions that was not audited, between min and max; absent where coverage is partial.", []string{"bound"}},
 	{"coverage_full", "1 if the agent should see all of the server's traffic, else 0.", nil},
