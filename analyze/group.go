@@ -39,11 +39,13 @@ func (c *Consumer) join(ctx context.Context) (*tenure, error) {
 	for {
 		gen, err := c.group.Next(ctx)
 		if err == nil {
+			c.topic.group.Store(nil)
 			return c.begin(ctx, gen)
 		}
 		if ctx.Err() != nil || errors.Is(err, kafka.ErrGroupClosed) {
 			return nil, nil
 		}
+		c.topic.groupFailed(fmt.Errorf("join group %s: %w", c.cfg.Group, err))
 	}
 }
 

@@ -50,10 +50,23 @@ func (c *Consumer) noteStatus() {
 type topicWatch struct {
 	cluster sender.KafkaCluster
 	name    string
-	notify  func(error) // of a change; may be nil
-	read    atomic.Int64
+	notify  func(error)  // of a change; may be nil
+	read    atomic.Int64 // when the last message was read, Unix ns
 	down    atomic.Pointer[error]
+	group   atomic.Pointer[groupError] // the last
 }
+
+// A groupError is why the group could not be joined although the topic is there.
+type groupError struct {
+	err error
+	at  time.Time
+}
+
+// groupErrorFor is how long an error of the group is believed, unless it is joined
+// meanwhile: it is tried every few seconds.
+const groupErrorFor = 30 * time.Second
+
+func (w *topicWatch) groupFailed(err error) { w.group.Store(&groupError{err, time.Now()}) }
 
 // topicCheckEvery is how often the topic is looked for, and how long it may be
 // silent before.
@@ -75,10 +88,7 @@ func (w *topicWatch) run(ctx context.Context) {
 		} else {
 			w.look(ctx)
 		}
-		select {
-		case <-ctx.Done():
-		case <-time.After(topicCheckEvery):
-		}
+		pause(ctx, topicCheckEvery)
 	}
 }
 
@@ -86,6 +96,9 @@ func (w *topicWatch) look(ctx context.Context) {
 	limited, cancel := context.WithTimeout(ctx, 2*topicCheckEvery)
 	defer cancel()
 	_, err := w.cluster.Partitions(limited, w.name)
+	if g := w.group.Load(); err == nil && g != nil && time.Since(g.at) < groupErrorFor {
+		err = g.err
+	}
 	if ctx.Err() == nil {
 		w.set(err)
 	}
@@ -100,5 +113,12 @@ func (w *topicWatch) set(err error) {
 	}
 	if w.notify != nil && sender.CauseOf(before) != sender.CauseOf(err) {
 		w.notify(err)
+	}
+}
+
+func pause(ctx context.Context, d time.Duration) {
+	select {
+	case <-ctx.Done():
+	case <-time.After(d):
 	}
 }

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"strings"
 	"time"
 
 	"sqlwitness/sender"
@@ -268,9 +267,9 @@ func (d *doctor) checkConsumer(ctx context.Context) {
 	if len(c.Brokers) == 0 {
 		return
 	}
-	sasl, err := c.SASL.sender()
+	sasl, err := c.SASL.sender("consume.sasl")
 	if err != nil {
-		d.say(gradeDown, "consume", strings.Replace(err.Error(), "sinks.", "consume.", 1), "")
+		d.say(gradeDown, "consume", err.Error(), "")
 		return
 	}
 	d.checkKafka(ctx, "consume", sender.KafkaCluster{Brokers: c.Brokers, ClientID: "sqlwitness-check", TLS: c.TLS.sender(), SASL: sasl}, c.Topic)

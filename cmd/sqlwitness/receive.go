@@ -51,6 +51,9 @@ func receive(args []string, stdout *os.File, stderr io.Writer, log *slog.Logger)
 	}
 	defer admin.close()
 	c.Spool.Dir = "" // what is not acknowledged the agents keep
+	if err := c.Receive.TLS.load("receive.tls"); err != nil {
+		return err
+	}
 	outputs, err := c.openOutputs(stdout, log)
 	if err != nil {
 		return err
@@ -61,7 +64,7 @@ func receive(args []string, stdout *os.File, stderr io.Writer, log *slog.Logger)
 	taker, err := sender.NewCollector(sender.CollectorConfig{Listen: c.Receive.Listen, TLS: c.Receive.TLS.sender(),
 		Connections: c.Receive.Connections, Outputs: outputs})
 	if err != nil {
-		return errors.Join(err, closeOutputs(outputs))
+		return errors.Join(fmt.Errorf("receive.listen: %w", err), closeOutputs(outputs))
 	}
 	log.Info("receiving", "listen", taker.Addr())
 	signal.Ignore(syscall.SIGHUP) // logrotate(8) sends it; files are reopened without
@@ -107,7 +110,13 @@ func consume(args []string, stdout *os.File, stderr io.Writer, log *slog.Logger)
 }
 
 func (c *consumeConfig) open(stdout io.Writer) (analyze.Config, error) {
-	sasl, err := c.SASL.sender()
+	if len(c.Brokers) == 0 {
+		return analyze.Config{}, usageError{errors.New("consume.brokers: missing, say host:port of one or several")}
+	}
+	if err := c.TLS.load("consume.tls"); err != nil {
+		return analyze.Config{}, err
+	}
+	sasl, err := c.SASL.sender("consume.sasl")
 	cfg := analyze.Config{Cluster: sender.KafkaCluster{Brokers: c.Brokers, ClientID: "sqlwitness-consume", TLS: c.TLS.sender(), SASL: sasl},
 		Topic: c.Topic, Group: c.Group, State: c.State, SessionTimeout: c.SessionTimeout}
 	if err != nil {
@@ -115,7 +124,7 @@ func (c *consumeConfig) open(stdout io.Writer) (analyze.Config, error) {
 	}
 	if c.Rules != "" {
 		if cfg.Rules, err = analyze.LoadRules(c.Rules); err != nil {
-			return cfg, usageError{err}
+			return cfg, usageError{fmt.Errorf("consume.%w", err)}
 		}
 	}
 	if c.Inventory != "" {
@@ -130,7 +139,9 @@ func (c *consumeConfig) open(stdout io.Writer) (analyze.Config, error) {
 	}
 	cfg.Output = analyze.NewLineOutput(stdout)
 	if c.Alerts != "" {
-		cfg.Output, err = analyze.NewTopicOutput(cfg.Cluster, c.Alerts)
+		if cfg.Output, err = analyze.NewTopicOutput(cfg.Cluster, c.Alerts); err != nil {
+			err = fmt.Errorf("consume.alerts: %w", err)
+		}
 	}
 	return cfg, err
 }

@@ -4,8 +4,10 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"time"
 
@@ -54,14 +56,33 @@ type saslConfig struct {
 	PasswordFile string `yaml:"password_file,omitempty"`
 }
 
-func (s saslConfig) sender() (sender.SASLConfig, error) {
+// load reads the files that the key names, and refuses those that will not do.
+func (t tlsConfig) load(key string) error {
+	tls := t.sender()
+	if _, err := tls.Authorities(); err != nil {
+		return fmt.Errorf("%s.ca: %w", key, err)
+	}
+	if _, err := tls.Load(); err != nil {
+		return fmt.Errorf("%s.cert: %w", key, err)
+	}
+	return nil
+}
+
+func (s saslConfig) check(key string) error {
+	if s.Mechanism != "" && s.User == "" {
+		return fmt.Errorf("%s.user: missing", key)
+	}
+	return oneOf(key+".mechanism", s.Mechanism, "", "plain", "scram-sha-256", "scram-sha-512")
+}
+
+func (s saslConfig) sender(key string) (sender.SASLConfig, error) {
 	out := sender.SASLConfig{Mechanism: s.Mechanism, User: s.User}
 	if s.PasswordFile == "" {
 		return out, nil
 	}
 	b, err := os.ReadFile(s.PasswordFile)
 	if err != nil {
-		return out, fmt.Errorf("sinks.sasl.password_file: %w", err)
+		return out, fmt.Errorf("%s.password_file: %w", key, err)
 	}
 	out.Password = strings.TrimRight(string(b), "\r\n")
 	return out, nil
@@ -95,7 +116,30 @@ func (s *sinkConfig) check(mask bool) error {
 		inRange("sinks.max_mib", s.MaxMiB, -1, 1<<20),
 		inRange("sinks.files", s.Files, 0, 10_000),
 		s.checkTimes(),
+		s.checkRemote(),
 	)
+}
+
+// checkRemote checks what a sink on another machine has.
+func (s *sinkConfig) checkRemote() error {
+	if s.Topic != "" {
+		if err := sender.CheckTopicName(s.Topic); err != nil {
+			return fmt.Errorf("sinks.topic: %w", err)
+		}
+	}
+	return firstError(addresses("sinks.brokers", s.Brokers), addresses("sinks.collectors", s.Collectors), s.SASL.check("sinks.sasl"))
+}
+
+// addresses refuses what is not host:port.
+func addresses(key string, all []string) error {
+	for _, a := range all {
+		host, port, err := net.SplitHostPort(a)
+		n, perr := strconv.ParseUint(port, 10, 16)
+		if err != nil || host == "" || perr != nil || n == 0 {
+			return fmt.Errorf("%s: %q is not allowed; say host:port", key, a)
+		}
+	}
+	return nil
 }
 
 // checkTimes checks what a file sink has of times, of which 0 means none.
@@ -145,7 +189,7 @@ func (s *sinkConfig) local() bool { return s.Type == "stdout" || s.Type == "file
 
 // cluster is how to reach the sink's Kafka.
 func (s *sinkConfig) cluster() (sender.KafkaCluster, error) {
-	sasl, err := s.SASL.sender()
+	sasl, err := s.SASL.sender("sinks.sasl")
 	return sender.KafkaCluster{Brokers: s.Brokers, ClientID: "sqlwitness", TLS: s.TLS.sender(), SASL: sasl}, err
 }
 
@@ -197,8 +241,15 @@ func (c *config) openOutput(s *sinkConfig, stdout *os.File, log *slog.Logger) (o
 		o.Sink = sender.NewWriterSink(stdout)
 		return o, nil
 	case "file":
-		o.Sink, err = s.openFile(log)
+		if o.Sink, err = s.openFile(log); err != nil {
+			err = fmt.Errorf("sinks.path: %w", err)
+		}
 		return o, err
+	}
+	if err := s.TLS.load("sinks.tls"); err != nil {
+		return o, err
+	}
+	switch s.Type {
 	case "kafka":
 		o.Records, err = s.openKafka()
 	case "thrift":
@@ -213,6 +264,9 @@ func (c *config) openOutput(s *sinkConfig, stdout *os.File, log *slog.Logger) (o
 	}
 	o.Spool, err = sender.OpenSpool(sender.SpoolConfig{Dir: filepath.Join(c.Spool.Dir, o.Name), MaxBytes: c.Spool.MaxBytes,
 		MaxAge: c.Spool.MaxAge, MinFree: minFree, Sync: c.Spool.Sync})
+	if err != nil {
+		err = fmt.Errorf("spool.dir: %w", errors.Join(err, o.Records.Close()))
+	}
 	return o, err
 }
 

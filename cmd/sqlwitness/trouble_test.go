@@ -1,0 +1,301 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/segmentio/kafka-go"
+	"github.com/twmb/franz-go/pkg/kfake"
+)
+
+// TestRefusedAtStart: what cannot become right by waiting ends the command at once,
+// in one line that names the key.
+func TestRefusedAtStart(t *testing.T) {
+	if os.Getuid() != 0 {
+		t.Skip("run needs root")
+	}
+	ca := newCertificates(t)
+	yesterday := time.Now().Add(-24 * time.Hour)
+	oldCert, oldKey := ca.issue("old", yesterday)
+	expired := "expired on " + yesterday.UTC().Format(time.DateOnly)
+	file, empty := write(t, "file", []byte("x")), write(t, "empty.pem", nil)
+	kafka := func(more string) string {
+		return fmt.Sprintf("sinks: [{type: kafka, brokers: ['127.0.0.1:1'], topic: audit%s}]\n", more)
+	}
+	for _, c := range []struct {
+		command, config string
+		code            int
+		want            []string
+	}{
+		{"run", "select: {rules: [{name: fine, when: 'rows > 5', action: keep}, {name: big, when: 'rows > 5 and rowz < 3', action: alert}]}\n", 2, []string{"select", `"big"`, "rowz", "(1:14)"}},
+		{"run", "select: {rules: [{name: big, when: 'rows > \"x\"', action: alert}]}\n", 2, []string{"mismatched types", "(1:6)"}},
+		{"run", kafka("") + fmt.Sprintf("spool: {dir: %q}\n", file), 1, []string{"spool.dir", file, "not a directory"}},
+		{"run", kafka("") + "spool: {dir: /proc/nowhere}\n", 1, []string{"spool.dir", "/proc/nowhere"}},
+		{"run", "sinks: [{type: file, path: /no/such/x}]\n", 1, []string{"sinks.path", "/no/such/x"}},
+		{"run", fmt.Sprintf("sinks: [{type: file, path: %q}]\n", filepath.Join(file, "x")), 1, []string{"sinks.path", "not a directory"}},
+		{"run", kafka(", tls: {enabled: true, ca: /no/such.pem}"), 1, []string{"sinks.tls.ca", "/no/such.pem"}},
+		{"run", kafka(fmt.Sprintf(", tls: {enabled: true, ca: %q}", empty)), 1, []string{"sinks.tls.ca", "no certificate in", empty}},
+		{"run", kafka(fmt.Sprintf(", tls: {enabled: true, cert: %q, key: %q}", oldCert, oldKey)), 1, []string{"sinks.tls.cert", "old.pem", expired}},
+		{"run", kafka(", sasl: {mechanism: gssapi, user: x}"), 2, []string{"sinks.sasl.mechanism", "gssapi", "scram-sha-512"}},
+		{"run", kafka(", sasl: {mechanism: plain, user: x, password_file: /no/such}"), 1, []string{"sinks.sasl.password_file", "/no/such"}},
+		{"run", "sinks: [{type: kafka, brokers: ['127.0.0.1:1'], topic: 'a b'}]\n", 2, []string{"sinks.topic", "a b", "letters"}},
+		{"run", "sinks: [{type: kafka, brokers: [k1], topic: audit}]\n", 2, []string{"sinks.brokers", "k1", "host:port"}},
+		{"run", "sinks: [{type: thrift, collectors: ['c1:99999']}]\n", 2, []string{"sinks.collectors", "c1:99999", "host:port"}},
+		{"run", "metrics: {listen: '0.0.0.0:9713'}\n", 2, []string{"metrics.listen", "0.0.0.0", "loopback"}},
+		{"receive", "receive: {listen: '192.0.2.1:7711'}\n", 1, []string{"receive.listen", "192.0.2.1"}},
+		{"receive", "receive: {tls: {enabled: true}}\n", 1, []string{"receive.listen", "certificate"}},
+		{"receive", fmt.Sprintf("receive: {tls: {enabled: true, cert: %q, key: %q}}\n", oldCert, oldKey), 1, []string{"receive.tls.cert", expired}},
+		{"receive", "sinks: [{type: file, path: /no/such/x}]\n", 1, []string{"sinks.path", "/no/such/x"}},
+		{"consume", "", 2, []string{"consume.brokers", "host:port"}},
+		{"consume", "consume: {brokers: ['127.0.0.1:1'], topic: 'a b'}\n", 2, []string{"topic", "a b", "letters"}},
+		{"consume", "consume: {brokers: ['127.0.0.1:1'], rules: /no/such}\n", 2, []string{"consume.rules", "/no/such"}},
+		{"consume", "consume: {brokers: ['127.0.0.1:1'], inventory: /no/such}\n", 1, []string{"consume.inventory", "/no/such"}},
+		{"consume", "consume: {brokers: ['127.0.0.1:1'], tls: {enabled: true, ca: /no/such}}\n", 1, []string{"consume.tls.ca", "/no/such"}},
+	} {
+		t.Run(c.command+" "+c.config, func(t *testing.T) {
+			t.Parallel()
+			stdout, stderr, code := call(t, c.command, "-c", write(t, "x.yaml", []byte(c.config)))
+			lines := problems(stderr)
+			if code != c.code || stdout != "" || len(lines) != 1 {
+				t.Fatalf("exit code %d, want %d: %s%s", code, c.code, stdout, stderr)
+			}
+			for _, want := range c.want {
+				if !strings.Contains(lines[0], want) {
+					t.Errorf("%q does not say %q", lines[0], want)
+				}
+			}
+		})
+	}
+}
+
+// A running is a command under way, with what it says.
+type running struct {
+	*exec.Cmd
+	metrics string
+	log     lockedBuffer
+}
+
+type lockedBuffer struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+func (l *lockedBuffer) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.Write(p)
+}
+
+func (l *lockedBuffer) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.String()
+}
+
+// begin runs a command with a configuration until the test ends.
+func begin(t *testing.T, name, config string) *running {
+	t.Helper()
+	r := &running{metrics: freeAddr(t)}
+	r.Cmd = command(t, name, "-c", write(t, name+".yaml", []byte(config+fmt.Sprintf("metrics: {listen: %q}\n", r.metrics))))
+	r.Stderr = &r.log
+	if err := r.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { r.Process.Kill(); r.Wait() })
+	waitFor(t, name+" to serve metrics", func() bool {
+		c, err := net.Dial("tcp", r.metrics)
+		if err == nil {
+			c.Close()
+		}
+		return err == nil
+	})
+	return r
+}
+
+// end stops the command as its user does.
+func (r *running) end(t *testing.T) {
+	t.Helper()
+	r.Process.Signal(syscall.SIGTERM)
+	if err := r.Wait(); err != nil {
+		t.Errorf("%v: %s", err, r.log.String())
+	}
+}
+
+// state waits for a series to be 1.
+func (r *running) state(t *testing.T, series string) {
+	t.Helper()
+	waitFor(t, series, func() bool {
+		values, _ := scrape(t, r.metrics)
+		return values[series] == 1
+	})
+}
+
+// lines are those of the log with a message.
+func (r *running) lines(message string) (out []string) {
+	for line := range strings.Lines(r.log.String()) {
+		if strings.Contains(line, `msg="`+message+`"`) {
+			out = append(out, line)
+		}
+	}
+	return out
+}
+
+// A trouble is a cluster that does not do yet, and how it comes to do.
+type trouble struct {
+	sink  func(broker string) string
+	bad   func(port int) // before the agent starts
+	cause string
+	words []string // in the one line of the log
+	heal  func(port int)
+}
+
+// TestReported: what can become right is told once, with its cause, in the log and
+// the metrics; the run goes on, keeps its events in the spool, and delivers them all
+// when it is right.
+func TestReported(t *testing.T) {
+	t.Parallel()
+	if os.Getuid() != 0 {
+		t.Skip("run needs root")
+	}
+	ca := newCertificates(t)
+	yesterday := time.Now().Add(-24 * time.Hour)
+	old, good := ca.server("old", yesterday), ca.server("good", time.Now().Add(time.Hour))
+	plain := func(broker string) string {
+		return fmt.Sprintf("{type: kafka, brokers: [%q], topic: audit}", broker)
+	}
+	secure := func(broker string) string {
+		return fmt.Sprintf("{type: kafka, brokers: [%q], topic: audit, tls: {enabled: true, ca: %q}}", broker, ca.File)
+	}
+	var bad *kfake.Cluster
+	start := func(o ...kfake.Opt) func(port int) {
+		return func(port int) {
+			if bad != nil {
+				bad.Close()
+			}
+			bad = startKafka(t, port, o...)
+		}
+	}
+	topics := kfake.SeedTopics(4, "audit")
+	for name, c := range map[string]trouble{
+		"broker away":         {plain, func(int) {}, "unreachable", []string{"connection refused"}, start(topics)},
+		"no topic":            {plain, start(kfake.SeedTopics(1, "other")), "no_topic", []string{"does not exist", "there are other", "--create"}, makeTopic(t)},
+		"certificate expired": {secure, start(topics, kfake.TLS(old)), "certificate_expired", []string{"the certificate of 127.0.0.1 expired on " + yesterday.UTC().Format(time.DateOnly)}, start(topics, kfake.TLS(good))},
+		"not trusted":         {secure, start(topics, kfake.TLS(newCertificates(t).server("foreign", time.Now().Add(time.Hour)))), "certificate", []string{"unknown authority"}, start(topics, kfake.TLS(good))},
+	} {
+		t.Run(name, func(t *testing.T) {
+			bad = nil
+			_, text, _ := net.SplitHostPort(freeAddr(t))
+			port, _ := strconv.Atoi(text)
+			c.bad(port)
+			spool := t.TempDir()
+			agent := begin(t, "run", fmt.Sprintf("capture: {ports: [39996], interfaces: [lo]}\nreport_interval: 1s\nsinks: [%s]\nspool: {dir: %q, min_free: 0}\n",
+				c.sink("127.0.0.1:"+text), spool))
+			agent.state(t, fmt.Sprintf(`sqlwitness_sink_state{cause=%q,sink="kafka"}`, c.cause))
+			waitFor(t, "events in the spool", func() bool {
+				values, _ := scrape(t, agent.metrics)
+				return values[`sqlwitness_spooled_events{sink="kafka"}`] >= 3
+			})
+			down := agent.lines("sink is down, events wait")
+			if len(down) != 1 || !strings.Contains(down[0], "cause="+c.cause+" ") {
+				t.Fatalf("one line with cause %s was to be told: %s", c.cause, agent.log.String())
+			}
+			for _, w := range c.words {
+				if !strings.Contains(down[0], w) {
+					t.Errorf("%q does not say %q", down[0], w)
+				}
+			}
+			c.heal(port)
+			agent.state(t, `sqlwitness_sink_up{sink="kafka"}`)
+			agent.end(t)
+			if up := agent.lines("sink is up again"); len(up) != 1 {
+				t.Errorf("one line was to be told: %s", agent.log.String())
+			}
+			if !strings.Contains(agent.log.String(), " to kafka\n") {
+				t.Errorf("not all was delivered: %s", agent.log.String())
+			}
+			bad.Close()
+		})
+	}
+}
+
+// startKafka is a cluster of one broker at a port, which a moment ago another had.
+func startKafka(t *testing.T, port int, o ...kfake.Opt) *kfake.Cluster {
+	t.Helper()
+	var err error
+	for range 50 {
+		var cluster *kfake.Cluster
+		if cluster, err = kfake.NewCluster(append([]kfake.Opt{kfake.NumBrokers(1), kfake.Ports(port)}, o...)...); err == nil {
+			return cluster
+		}
+		time.Sleep(50 * time.Millisecond)
+	}
+	t.Fatal(err)
+	return nil
+}
+
+func makeTopic(t *testing.T) func(port int) {
+	return func(port int) {
+		client := kafka.Client{Addr: kafka.TCP(fmt.Sprintf("127.0.0.1:%d", port))}
+		r, err := client.CreateTopics(context.Background(), &kafka.CreateTopicsRequest{Topics: []kafka.TopicConfig{{Topic: "audit", NumPartitions: 4, ReplicationFactor: 1}}})
+		if err != nil || r.Errors["audit"] != nil {
+			t.Fatal(err, r)
+		}
+	}
+}
+
+// TestConsumeWaits: a broker that is away and a topic that is not there are told once,
+// and waited for.
+func TestConsumeWaits(t *testing.T) {
+	t.Parallel()
+	_, text, _ := net.SplitHostPort(freeAddr(t))
+	port, _ := strconv.Atoi(text)
+	c := begin(t, "consume", fmt.Sprintf("consume: {brokers: ['127.0.0.1:%d'], topic: audit}\n", port))
+	c.state(t, `sqlwitness_consume_state{cause="unreachable"}`)
+	time.Sleep(20 * time.Second) // the reader of the group has given up by now
+	cluster := startKafka(t, port, kfake.SeedTopics(1, "other"))
+	defer cluster.Close()
+	c.state(t, `sqlwitness_consume_state{cause="no_topic"}`)
+	makeTopic(t)(port)
+	c.state(t, `sqlwitness_consume_up`)
+	c.end(t)
+	told := c.lines("the topic cannot be read")
+	if len(told) != 2 || !strings.Contains(told[0], "connection refused") || !strings.Contains(told[1], "there are other") || len(c.lines("the topic can be read again")) != 1 {
+		t.Errorf("the log: %s", c.log.String())
+	}
+}
+
+// TestReceiveReports: a collector tells when its own sink is down; the agent keeps
+// what it has.
+func TestReceiveReports(t *testing.T) {
+	t.Parallel()
+	listen := freeAddr(t)
+	taker := begin(t, "receive", fmt.Sprintf("receive: {listen: %q}\nsinks: [{type: kafka, brokers: [%q], topic: audit, timeout: 1s}]\n", listen, freeAddr(t)))
+	reader := command(t, "read", "-c", write(t, "read.yaml", []byte(fmt.Sprintf("sinks: [{type: thrift, collectors: [%q]}]\n", listen))), demo)
+	var log lockedBuffer
+	reader.Stderr = &log
+	if err := reader.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer reader.Wait()
+	defer reader.Process.Kill()
+	taker.state(t, `sqlwitness_sink_state{cause="unreachable",sink="kafka"}`)
+	waitFor(t, "the agent to tell", func() bool { return strings.Contains(log.String(), "cause=unavailable") })
+	if down := taker.lines("sink is down, events wait"); len(down) != 1 || !strings.Contains(down[0], "connection refused") {
+		t.Errorf("the log: %s", taker.log.String())
+	}
+	values, _ := scrape(t, taker.metrics)
+	if values[`sqlwitness_receive_events_total{class="failed"}`] == 0 || values[`sqlwitness_receive_events_total{class="acknowledged"}`] != 0 {
+		t.Errorf("failed %v", values)
+	}
+}
