@@ -120,8 +120,9 @@ type run struct {
 	events string // path
 }
 
-// capture starts an agent on the server's port, which watches it too.
-func capture(t *testing.T, port int) *run {
+// capture starts an agent on the server's port, which watches it too. responses is its
+// mode.
+func capture(t *testing.T, port int, responses string) *run {
 	t.Helper()
 	dir := t.TempDir()
 	r := &run{events: filepath.Join(dir, "events.jsonl")}
@@ -131,8 +132,8 @@ func capture(t *testing.T, port int) *run {
 	}
 	defer out.Close()
 	file, config := filepath.Join(dir, "password"), filepath.Join(dir, "config.yaml")
-	text := fmt.Sprintf("capture: {interfaces: [lo], ports: [%d]}\nmask: off\nevents: {output: json}\nreport_interval: 1s\n"+
-		"watch: {address: '127.0.0.1:%d', user: watch, password_file: %s, interval: 1s}\n", port, port, file)
+	text := fmt.Sprintf("capture: {interfaces: [lo], ports: [%d], responses: %s}\nmask: off\nevents: {output: json}\nreport_interval: 1s\n"+
+		"watch: {address: '127.0.0.1:%d', user: watch, password_file: %s, interval: 1s}\n", port, responses, port, file)
 	if err := errors.Join(os.WriteFile(file, []byte(password+"\n"), 0o600), os.WriteFile(config, []byte(text), 0o600)); err != nil {
 		t.Fatal(err)
 	}
