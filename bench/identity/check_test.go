@@ -93,7 +93,7 @@ func TestCheckServer(t *testing.T) {
 	want(t, all, "servers", "OK", fmt.Sprintf("%s port %d (extra) is audited", who, extra))
 
 	dialSocket(t, srv, "ann", schemaOf("ann"))
-	want(t, examine(t, config), "unix socket", "WARN", who+" has 1 connections over "+srv.Socket, "127.0.0.1")
+	want(t, examine(t, config), "unix socket", "WARN", who+" has 1 connection over "+srv.Socket, "127.0.0.1")
 
 	blind := setting{account: "blind"}.write(t, t.TempDir(), srv.Port)
 	all = examine(t, blind)

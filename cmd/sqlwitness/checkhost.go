@@ -59,7 +59,7 @@ func (d *doctor) checkCapture() {
 	}
 	engine.Stop()
 	engine.Close()
-	d.ok("capture", "%d rings of %d MiB, %v each, can be opened", c.Capture.Shards, quiet.Capture.RingMiB,
+	d.ok("capture", "%s of %d MiB, %v each, can be opened", counted(c.Capture.Shards, "ring"), quiet.Capture.RingMiB,
 		time.Duration(c.Capture.RingBlocks)*c.Capture.Tick)
 	if free > 0 && whole > free {
 		d.say(gradeWarn, "memory", fmt.Sprintf("the agent may use %d MiB, %d MiB are free", whole>>20, free>>20), "lower limits.memory_mib, limits.queue_mib or capture.ring_mib")

@@ -50,7 +50,7 @@ func (d *doctor) checkServer(s *listener, answer watcher.Answer) int {
 	paths := strings.Join(s.paths, ", ")
 	switch {
 	case s.sockets > 0:
-		d.say(gradeWarn, "unix socket", fmt.Sprintf("%s has %d connections over %s, which no network capture can see", s, s.sockets, paths),
+		d.say(gradeWarn, "unix socket", fmt.Sprintf("%s has %s over %s, which no network capture can see", s, counted(s.sockets, "connection"), paths),
 			"let these clients connect over TCP (host 127.0.0.1)")
 	case len(s.paths) > 0:
 		d.ok("unix socket", "%s has no connections over %s now; what comes there is not audited", s, paths)
@@ -130,4 +130,12 @@ func carries(dev *net.Interface, addr netip.Addr) bool {
 		ip, _ := netip.AddrFromSlice(n.IP)
 		return addr.IsUnspecified() && (addr.Is6() || ip.Unmap().Is4()) || ip.Unmap() == addr
 	})
+}
+
+// counted is a number with its noun.
+func counted(n int, noun string) string {
+	if n != 1 {
+		noun += "s"
+	}
+	return fmt.Sprintf("%d %s", n, noun)
 }
