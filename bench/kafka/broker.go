@@ -25,6 +25,10 @@ type Broker struct {
 	Behind string
 	Front  net.Listener
 
+	// Secure is a third one, with TLS by a certificate of the authority in the file CA,
+	// and SASL: SecureUser has SecurePassword.
+	Secure, CA string
+
 	jars   string
 	cmd    *exec.Cmd
 	exited chan struct{}
@@ -58,12 +62,12 @@ func Start(ctx context.Context, partitions int, autoCreate bool) (*Broker, error
 
 // settings are the broker's server.properties; the arguments are three ports, the
 // directory, the partitions of a topic, whether topics make themselves, and the
-// address in front of the third port.
+// address in front of the third port, and a fourth port.
 const settings = `node.id=1
 process.roles=broker,controller
-listeners=PLAINTEXT://127.0.0.1:%d,CONTROLLER://127.0.0.1:%d,BEHIND://127.0.0.1:%d
-advertised.listeners=PLAINTEXT://127.0.0.1:%[1]d,BEHIND://%[7]s
-listener.security.protocol.map=PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT,BEHIND:PLAINTEXT
+listeners=PLAINTEXT://127.0.0.1:%d,CONTROLLER://127.0.0.1:%d,BEHIND://127.0.0.1:%d,SECURE://127.0.0.1:%[8]d
+advertised.listeners=PLAINTEXT://127.0.0.1:%[1]d,BEHIND://%[7]s,SECURE://127.0.0.1:%[8]d
+listener.security.protocol.map=PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT,BEHIND:PLAINTEXT,SECURE:SASL_SSL
 controller.listener.names=CONTROLLER
 controller.quorum.voters=1@127.0.0.1:%[2]d
 log.dirs=%[4]s/data
@@ -90,7 +94,7 @@ appender.out.layout.pattern=%d %p %m (%c)%n
 `
 
 func (b *Broker) configure(ctx context.Context, partitions int, autoCreate bool) error {
-	var ports [3]int
+	var ports [4]int
 	for i := range ports {
 		l, err := net.Listen("tcp", "127.0.0.1:0")
 		if err != nil {
@@ -104,14 +108,19 @@ func (b *Broker) configure(ctx context.Context, partitions int, autoCreate bool)
 	if b.Front, err = net.Listen("tcp", "127.0.0.1:0"); err != nil {
 		return err
 	}
-	text := fmt.Sprintf(settings, ports[0], ports[1], ports[2], b.Dir, partitions, autoCreate, b.Front.Addr())
+	b.Secure = fmt.Sprintf("127.0.0.1:%d", ports[3])
+	secure, err := b.secure()
+	if err != nil {
+		return err
+	}
+	text := fmt.Sprintf(settings, ports[0], ports[1], ports[2], b.Dir, partitions, autoCreate, b.Front.Addr(), ports[3]) + secure
 	if err := os.WriteFile(b.file("server.properties"), []byte(text), 0o644); err != nil {
 		return err
 	}
 	if err := os.WriteFile(b.file("log4j2.properties"), []byte(logging), 0o644); err != nil {
 		return err
 	}
-	format := b.java(ctx, "kafka.tools.StorageTool", "format", "-t", "c3Fsd2l0bmVzc3Rlc3Q5OQ", "-c", b.file("server.properties"))
+	format := b.java(ctx, append([]string{"kafka.tools.StorageTool", "format", "-t", "c3Fsd2l0bmVzc3Rlc3Q5OQ", "-c", b.file("server.properties")}, scramUsers()...)...)
 	if out, err := format.CombinedOutput(); err != nil {
 		return fmt.Errorf("format kafka storage: %w: %s", err, tail(out))
 	}

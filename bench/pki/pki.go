@@ -57,7 +57,7 @@ func (a *Authority) Issue(name string, from, to time.Time) (certFile, keyFile st
 	if err != nil {
 		return "", "", fmt.Errorf("issue %s: %w", name, err)
 	}
-	keyDER, err := x509.MarshalECPrivateKey(key)
+	keyDER, err := x509.MarshalPKCS8PrivateKey(key)
 	if err != nil {
 		return "", "", err
 	}
@@ -65,7 +65,7 @@ func (a *Authority) Issue(name string, from, to time.Time) (certFile, keyFile st
 	if err := write(certFile, "CERTIFICATE", der); err != nil {
 		return "", "", err
 	}
-	return certFile, keyFile, write(keyFile, "EC PRIVATE KEY", keyDER)
+	return certFile, keyFile, write(keyFile, "PRIVATE KEY", keyDER)
 }
 
 func write(path, kind string, der []byte) error {
