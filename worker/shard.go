@@ -3,6 +3,7 @@ package worker
 import (
 	"errors"
 	"io"
+	"runtime"
 	"slices"
 	"sync"
 	"time"
@@ -134,6 +135,9 @@ func (s *Shard) Run() error {
 		if err != nil {
 			return err
 		}
+		// Behind a ring that is full a shard would not pause, and the writers that
+		// share its processor would get a turn in a hundred.
+		runtime.Gosched()
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"os"
 	"os/signal"
+	"runtime"
 	"runtime/debug"
 	"slices"
 	"strings"
@@ -58,6 +59,11 @@ func runEngine(open openEngine, args []string, stdout *os.File, stderr io.Writer
 	defer engine.Close()
 	if os.Getenv("GOMEMLIMIT") == "" { // the rings are not the heap's
 		debug.SetMemoryLimit(int64(max(c.heapMiB(), minHeapMiB)*c.Capture.Shards+c.queuesMiB()) << 20)
+	}
+	if os.Getenv("GOMAXPROCS") == "" {
+		// Writers and the rest run in the pauses of the shards: to wake another
+		// processor for the work of a tick costs more than that work.
+		runtime.GOMAXPROCS(min(c.Capture.Shards, runtime.GOMAXPROCS(0)))
 	}
 	p, err := c.openPipeline(stdout, log, len(engine.sources()), false)
 	if err != nil {
