@@ -4,6 +4,8 @@ import (
 	"context"
 	"database/sql"
 	"fmt"
+	"maps"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -31,12 +33,12 @@ type thread struct {
 }
 
 // readDetails fills in the Details of the wanted rows, and every 10 s the
-// transports that are not known yet. An error says that the connection broke; a
-// table that is refused only sets own.details.
+// transports that are not known yet. An error says that the connection broke; what
+// was read before is kept. A table that is refused only sets own.details.
 func (w *Watcher) readDetails(ctx context.Context, s *Snapshot, wanted []*Session) error {
 	now := time.Now()
 	s.dropOldDetails()
-	if !w.own.info.PerformanceSchema || now.Before(w.detailsAfter) {
+	if !w.own.info.PerformanceSchema {
 		return nil
 	}
 	ask := wanted
@@ -62,38 +64,85 @@ func (w *Watcher) readDetails(ctx context.Context, s *Snapshot, wanted []*Sessio
 	return err
 }
 
+// detailsOf asks the questions that are not to be left alone now.
 func (w *Watcher) detailsOf(ctx context.Context, s *Snapshot, ask, wanted []*Session) error {
 	began := time.Now().UnixNano()
-	threads, err := w.threads(ctx, s, ask)
-	if err != nil || len(wanted) == 0 {
-		return err
-	}
 	fresh := make(map[uint64]*Details, len(wanted))
-	owners := make(map[uint64]*Details, len(wanted))
-	var connections, threadIDs []uint64
 	for _, r := range wanted {
-		connections = append(connections, r.ConnectionID)
-		fresh[r.ConnectionID] = &Details{BeginNs: began, Statements: map[uint32]Statement{}}
+		fresh[r.ConnectionID] = &Details{BeginNs: began}
 	}
-	for _, t := range threads {
-		if d := fresh[t.session.ConnectionID]; d != nil {
-			owners[t.id] = d
-			d.User = t.user
-			threadIDs = append(threadIDs, t.id)
+	var read [details]bool
+	owners := make(map[uint64]*Details, len(wanted)) // by thread
+	err := w.detail(detailThreads, &read, func() error {
+		threads, err := w.threads(ctx, s, ask)
+		for _, t := range threads {
+			if d := fresh[t.session.ConnectionID]; d != nil && err == nil {
+				owners[t.id] = d
+				d.User = t.user
+			}
 		}
-	}
-	if err := w.statements(ctx, owners, threadIDs); err != nil {
+		return err
+	})
+	if len(wanted) == 0 {
 		return err
 	}
-	if err := w.attributes(ctx, fresh, connections); err != nil {
-		return err
+	if err == nil {
+		err = w.detail(detailAttributes, &read, func() error { return w.attributes(ctx, fresh) })
+	}
+	if err == nil && read[detailThreads] {
+		err = w.detail(detailStatements, &read, func() error { return w.statements(ctx, owners) })
 	}
 	ended := time.Now().UnixNano()
 	for _, r := range wanted {
-		r.Details = fresh[r.ConnectionID]
-		r.Details.EndNs = ended
+		d := fresh[r.ConnectionID]
+		d.EndNs = ended
+		r.Details = d.over(r.Details, read)
 	}
-	return nil
+	return err
+}
+
+// detail asks one question, unless it is to be left alone now, and tells read of
+// its answer.
+func (w *Watcher) detail(q detail, read *[details]bool, ask func() error) error {
+	p, began := &w.pauses[q], time.Now()
+	if !p.over(began) {
+		return nil
+	}
+	err := ask()
+	now := time.Now()
+	switch took := now.Sub(began); {
+	case err == nil, answered(err):
+		p.answered(now, took)
+		read[q] = err == nil
+	default:
+		p.failed(now, took, err.Error())
+	}
+	return err
+}
+
+// over adds to d what was read of the same connection earlier and not now.
+func (d *Details) over(earlier *Details, read [details]bool) *Details {
+	if read == [details]bool{true, true, true} {
+		return d
+	}
+	d.Missing = true
+	if earlier == nil {
+		if read == [details]bool{} {
+			return nil
+		}
+		return d
+	}
+	if !read[detailThreads] {
+		d.User = earlier.User
+	}
+	if !read[detailAttributes] {
+		d.Program, d.Attrs = earlier.Program, earlier.Attrs
+	}
+	if !read[detailStatements] {
+		d.Statements, d.Cut = earlier.Statements, earlier.Cut
+	}
+	d.BeginNs, d.Missing = earlier.BeginNs, earlier.Missing
+	return d
 }
 
 // threads finds the rows' threads, and sets what they tell: the transport, and
@@ -138,7 +187,11 @@ func (r *Session) learn(user, connection string) {
 // those that PREPARE made have a name. CAST(SQL_TEXT AS BINARY) does not bring
 // back the bytes of other character sets (MariaDB 10.11).
 // https://dev.mysql.com/doc/refman/8.4/en/performance-schema-prepared-statements-instances-table.html
-func (w *Watcher) statements(ctx context.Context, owners map[uint64]*Details, threadIDs []uint64) error {
+func (w *Watcher) statements(ctx context.Context, owners map[uint64]*Details) error {
+	for _, d := range owners {
+		d.Statements = map[uint32]Statement{}
+	}
+	threadIDs := slices.Collect(maps.Keys(owners))
 	bytes := 0
 	texts := map[string]string{} // pools prepare the same texts again and again
 	question := "SELECT OWNER_THREAD_ID, STATEMENT_ID, SQL_TEXT FROM performance_schema.prepared_statements_instances WHERE STATEMENT_NAME IS NULL"
@@ -168,7 +221,8 @@ func (w *Watcher) statements(ctx context.Context, owners map[uint64]*Details, th
 
 // attributes reads the connection attributes.
 // https://dev.mysql.com/doc/refman/8.4/en/performance-schema-session-connect-attrs-table.html
-func (w *Watcher) attributes(ctx context.Context, of map[uint64]*Details, connections []uint64) error {
+func (w *Watcher) attributes(ctx context.Context, of map[uint64]*Details) error {
+	connections := slices.Collect(maps.Keys(of))
 	bytes := 0
 	question := "SELECT PROCESSLIST_ID, ATTR_NAME, ATTR_VALUE FROM performance_schema.session_connect_attrs WHERE TRUE"
 	return w.server.query(ctx, question+in("PROCESSLIST_ID", connections), func(r *sql.Rows) error {

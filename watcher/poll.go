@@ -1,6 +1,7 @@
 package watcher
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"strconv"
@@ -53,17 +54,12 @@ func (w *Watcher) read(ctx context.Context, asked []wanted) error {
 	if own, ok := s.byID[w.own.id]; ok && s.rows[own].login {
 		s.ownUnknown, s.Complete = true, false
 	}
-	s.EndNs = time.Now().UnixNano()
 	found := s.rowsOf(asked)
 	if err := w.readDetails(ctx, s, found); err != nil {
-		// The list is good all the same. Leave a slow performance_schema alone.
-		w.detailsAfter = time.Now().Add(forgetAfter)
-		w.own.details = "performance_schema is left alone for a minute: " + redact(err.Error(), w.server.password())
-		w.server.drop()
-	} else {
-		s.EndNs = time.Now().UnixNano()
+		w.server.drop() // the list is good all the same
 	}
-	s.NoDetails = w.own.details
+	s.EndNs = time.Now().UnixNano()
+	s.NoDetails = cmp.Or(w.own.details, w.tooSlow())
 	w.serial++
 	s.Serial = w.serial
 	w.newServer = w.server.conn == nil

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/go-sql-driver/mysql"
 )
@@ -85,8 +84,8 @@ func (w *Watcher) hello(ctx context.Context, c *client) error {
 	switch {
 	case !s.info.PerformanceSchema:
 		s.details = "performance_schema is off"
-	case time.Now().Before(w.detailsAfter):
-		s.details = w.own.details
+	case w.slow():
+		s.details = w.own.details // do not ask for more
 	default:
 		if s.details, err = w.refusedDetails(ctx); err != nil {
 			return err

@@ -63,6 +63,7 @@ type Details struct {
 	Attrs          []Attr
 	Statements     map[uint32]Statement // by the statement id of the wire
 	Cut            bool                 // there was more than a watcher keeps
+	Missing        bool                 // some of it was not told yet; a later snapshot may have it
 }
 
 // An Attr is one connection attribute of a login.

@@ -29,7 +29,7 @@ type Watcher struct {
 	serial       uint64    // of the last snapshot
 	failures     int       // polls in a row
 	transportsAt time.Time // when transports were asked for last
-	detailsAfter time.Time // performance_schema is left alone until then
+	pauses       [details]pause
 }
 
 // Start checks the config and begins to watch, until ctx is over or Close. A

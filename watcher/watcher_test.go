@@ -191,8 +191,8 @@ func TestOneQuestionAtATime(t *testing.T) {
 	})
 }
 
-// A performance_schema that is too slow costs the details, not the list, and is
-// left alone for a minute.
+// A performance_schema that is too slow costs the details, not the list. It is asked
+// ever less often, and in the end not waited for.
 func TestSlowDetails(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := healthy([]any{"9", "ann", "192.0.2.7:40000", "shop", "Sleep"})
@@ -204,22 +204,105 @@ func TestSlowDetails(t *testing.T) {
 		var log []State
 		w := watchFake(t, f, Config{Timeout: time.Second, Log: func(s State) { log = append(log, s) }})
 		start := time.Now()
-		time.Sleep(75 * time.Second)
-		s := w.Snapshot()
-		if s.EndNs < s.BeginNs {
-			t.Errorf("the time is [%d, %d]", s.BeginNs, s.EndNs)
+		for _, c := range []struct {
+			at    time.Duration
+			asked int
+			given bool
+		}{{5 * time.Second, 1, false}, {25 * time.Second, 2, false}, {65 * time.Second, 3, true}, {125 * time.Second, 4, true}, {300 * time.Second, 7, true}} {
+			time.Sleep(c.at - time.Since(start))
+			s := w.Snapshot()
+			if one, ok := s.Find(addrOf("192.0.2.7:40000"), 0); !ok || one.User != "ann" || one.Details != nil || s.EndNs < s.BeginNs {
+				t.Errorf("after %v: %t %+v, [%d, %d]", c.at, ok, one, s.BeginNs, s.EndNs)
+			}
+			if got := strings.Contains(s.NoDetails, "threads is too slow"); got != c.given || !c.given && s.NoDetails != "" {
+				t.Errorf("after %v: %q", c.at, s.NoDetails)
+			}
+			if n := len(f.times("SELECT THREAD_ID", start)); n != c.asked {
+				t.Errorf("asked %d times in %v, want %d", n, c.at, c.asked)
+			}
 		}
-		if one, ok := s.Find(addrOf("192.0.2.7:40000"), 0); !ok || one.User != "ann" || !strings.Contains(s.NoDetails, "left alone") {
-			t.Errorf("%t %+v, %q", ok, one, s.NoDetails)
-		}
-		if n := len(f.times("SELECT THREAD_ID", start)); n != 2 {
-			t.Errorf("asked %d times in 75 s", n)
+		f.set(func() { m.other = nil })
+		time.Sleep(70 * time.Second)
+		if s := w.Snapshot(); s.NoDetails != "" {
+			t.Errorf("recovered, and still %q", s.NoDetails)
 		}
 		w.Close()
 		if len(log) != 1 || !log[0].Up {
 			t.Errorf("logged %v", log)
 		}
 	})
+}
+
+// One slow question costs only its own answer, and what was read before stays.
+func TestSlowStatements(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := healthy([]any{"9", "ann", "192.0.2.7:40000", "shop", "Query"})
+		m.schema = "ON"
+		var slow time.Duration
+		m.other = func(q string) (reply, bool) {
+			switch {
+			case strings.HasPrefix(q, "SELECT THREAD_ID"):
+				return reply{columns: []string{"a", "b", "c", "d"}, rows: [][]any{{"70", "9", "ann", "TCP/IP"}}}, true
+			case strings.HasPrefix(q, "SELECT PROCESSLIST_ID"):
+				return reply{columns: []string{"a", "b", "c"}, rows: [][]any{{"9", "program_name", "shop"}}}, true
+			case strings.HasPrefix(q, "SELECT OWNER_THREAD_ID"):
+				return reply{columns: []string{"a", "b", "c"}, rows: [][]any{{"70", "1", "DO 1"}}, after: slow}, true
+			}
+			return reply{}, false
+		}
+		f := &fakeServer{answer: m.answer}
+		w := watchFake(t, f, Config{Timeout: time.Second})
+		client := addrOf("192.0.2.7:40000")
+		see := func(what string, missing bool, statements int) {
+			t.Helper()
+			w.Want(client, 9)
+			time.Sleep(4 * time.Second)
+			one, _ := w.Snapshot().Find(client, 9)
+			if one == nil || one.Details == nil || one.Details.User != "ann" || one.Details.Program != "shop" ||
+				one.Details.Missing != missing || len(one.Details.Statements) != statements || w.Snapshot().NoDetails != "" {
+				t.Errorf("%s: %+v %+v, %q", what, one, one.Details, w.Snapshot().NoDetails)
+			}
+		}
+		f.set(func() { slow = 2 * time.Second })
+		see("too slow", true, 0)
+		n := len(f.times("SELECT OWNER_THREAD_ID", time.Now()))
+		see("left alone", true, 0)
+		if got := len(f.times("SELECT OWNER_THREAD_ID", time.Now())); got != n {
+			t.Errorf("asked again after %d times", n)
+		}
+		f.set(func() { slow = 0 })
+		time.Sleep(10 * time.Second)
+		see("well again", false, 1)
+		f.set(func() { slow = 2 * time.Second })
+		see("known from before", false, 1)
+		w.Close()
+	})
+}
+
+// A question takes a tenth of the time at most; failures double the wait, up to a
+// minute.
+func TestPause(t *testing.T) {
+	now := time.Unix(1000, 0)
+	var p pause
+	waits := func() time.Duration { return p.until.Sub(now) }
+	if !p.over(now) {
+		t.Error("a question that was never asked has to wait")
+	}
+	for _, c := range []struct {
+		failed     bool
+		took, want time.Duration
+	}{{false, 5 * time.Millisecond, 45 * time.Millisecond}, {false, time.Second, 9 * time.Second}, {true, 2 * time.Second, 18 * time.Second},
+		{true, 2 * time.Second, 36 * time.Second}, {true, 2 * time.Second, time.Minute}, {true, 2 * time.Second, time.Minute},
+		{true, 10 * time.Second, 90 * time.Second}, {false, time.Second, 9 * time.Second}, {true, time.Second, 9 * time.Second}} {
+		if c.failed {
+			p.failed(now, c.took, "slow")
+		} else {
+			p.answered(now, c.took)
+		}
+		if waits() != c.want || p.over(now.Add(c.want-1)) || !p.over(now.Add(c.want)) {
+			t.Errorf("%+v: waits %v", c, waits())
+		}
+	}
 }
 
 // A server that was started anew gives the same ids to others.

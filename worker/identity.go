@@ -149,7 +149,7 @@ func (s *Shard) apply(snap *watcher.Snapshot) {
 				if !named {
 					s.stats.Identified++
 				}
-				if (row.Details != nil || snap.NoDetails != "") && !e.conn.Schemaless() {
+				if (row.Details != nil && !row.Details.Missing || snap.NoDetails != "") && !e.conn.Schemaless() {
 					s.found(e)
 					continue
 				}
