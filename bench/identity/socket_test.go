@@ -85,7 +85,7 @@ func TestSocket(t *testing.T) {
 			got, starts := locals(t, a.finish(t))
 			for id, want := range map[uint64]local{
 				older.id: {"ann", "processlist", "of_ann", "gone"},
-				idle.id:  {"bob", "processlist", "-", "gone"},
+				idle.id:  {"bob", "processlist", "", "gone"}, // it has chosen no schema
 				naps.id:  {"cleo", "processlist", "of_cleo", "gone"},
 				stays.id: {"dora", "processlist", "of_dora", got[stays.id][0].end},
 			} {
