@@ -142,7 +142,7 @@ func (a *analyzer) report(e *Event, l *lane) error {
 	if len(e.Holes) > 0 && json.Unmarshal(e.Holes, &holes) != nil {
 		return nil // of a schema that is not ours
 	}
-	if err := a.explain(e, l, holes, "refused by the agent's queue"); err != nil {
+	if err := a.explain(e, l, holes, "given up by the agent's queue or spool"); err != nil {
 		return err
 	}
 	// Which of the agent's sinks leads here nobody knows: what is missing tells.
@@ -151,7 +151,7 @@ func (a *analyzer) report(e *Event, l *lane) error {
 		return nil
 	}
 	for _, name := range slices.Sorted(maps.Keys(others)) {
-		if err := a.explain(e, l, others[name], "refused by the agent's queue to "+name); err != nil {
+		if err := a.explain(e, l, others[name], "given up by the agent's queue or spool for "+name); err != nil {
 			return err
 		}
 	}

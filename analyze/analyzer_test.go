@@ -70,7 +70,7 @@ func TestAnalyzerCompleteness(t *testing.T) {
 	if got := f.said("gap", "agent", "boot", "lane", "from", "to", "count"); !slices.Equal(got, []string{"db1 b1 0 3 4 2", "db1 b1 0 7 9 3", "db1 b1 0 11 13 3"}) {
 		t.Errorf("gaps %q", got)
 	}
-	if got := f.said("gap_explained", "lane", "from", "to", "why"); !slices.Equal(got, []string{"0 7 8 refused by the agent's queue", "0 9 9 refused by the agent's queue to file"}) {
+	if got := f.said("gap_explained", "lane", "from", "to", "why"); !slices.Equal(got, []string{"0 7 8 given up by the agent's queue or spool", "0 9 9 given up by the agent's queue or spool for file"}) {
 		t.Errorf("explained %q", got)
 	}
 	if got := f.said("agent_unlisted", "agent"); !slices.Equal(got, []string{"db3"}) {
@@ -188,26 +188,6 @@ func TestReadInventory(t *testing.T) {
 	if err != nil || !slices.Equal(got, []string{"db1", "db2"}) {
 		t.Errorf("%q, %v", got, err)
 	}
-}
-
-func FuzzTake(f *testing.F) {
-	f.Add(event("a", "b", 0, 1, `,"holes":[[1,18446744073709551615],[5,2]]`))
-	rules := StarterRules()
-	f.Fuzz(func(t *testing.T, value []byte) {
-		s, _ := loadState("")
-		a := newAnalyzer(rules, s, newAgents(nil, time.Minute, time.Now()), func([]byte) error { return nil })
-		for i := range int64(3) {
-			if err := a.take(0, i, value, time.Now()); err != nil {
-				t.Fatal(err)
-			}
-		}
-		if a.stats.Messages != a.stats.Events+a.stats.Bad+a.stats.Again {
-			t.Fatalf("%+v", a.stats)
-		}
-		if err := a.summarize(time.Now()); err != nil {
-			t.Fatal(err)
-		}
-	})
 }
 
 // What a run had sent and did not come is named when the next begins, and so is the

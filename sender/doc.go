@@ -35,6 +35,7 @@
 //	text.go        the event as one line for people
 //	record.go      what a sink must know of a line without reading it: lane, seq, time, type
 //	queue.go       chunks on their way from the lanes to a sink, bounded in bytes
+//	holes.go       what was refused or given up, by seq; notice.go puts it into reports
 //	local.go       from a queue to a sink on this machine
 //	  sink.go        a writer
 //	  file.go        a file that rotates; filekeep.go compresses and removes the old ones,

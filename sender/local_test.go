@@ -101,7 +101,7 @@ func TestLocalComesBack(t *testing.T) {
 		t.Errorf("%d missing, %d refused", missing, x.Refused)
 	}
 	named := uint64(0)
-	for _, h := range s.queue.all[0].holesOf(0) {
+	for _, h := range s.queue.all[0].holes.of(0) {
 		named += h.to - h.from + 1
 	}
 	if named != missing || !strings.Contains(string(sink.b), `"holes":[[`) {

@@ -101,14 +101,17 @@ func (l *Lane) appendNotice(dst []byte, n *Notice) []byte {
 }
 
 // appendHoles appends which seq of the lane there are, and which of them the queue
-// to each output has refused: whoever reads that output misses those. Of the first
-// output they are called holes.
+// to each output has refused or its spool given up: whoever reads that output misses
+// those. Of the first output they are called holes.
 func (l *Lane) appendHoles(dst []byte) []byte {
 	dst = appendUintField(dst, `,"seq_from":`, 1)
 	dst = appendUintField(dst, `,"seq_to":`, l.seq-1)
 	others := 0
 	for i, q := range l.s.queue.all {
-		holes := q.holesOf(uint16(l.index))
+		holes := q.holes.of(uint16(l.index))
+		if o := l.s.outlets[i]; o != nil && o.Spool != nil {
+			holes = append(holes, o.Spool.holes.of(uint16(l.index))...)
+		}
 		switch {
 		case len(holes) == 0:
 			continue
@@ -144,34 +147,4 @@ func (l *Lane) appendNoticeText(dst []byte, n *Notice) []byte {
 	}
 	dst = time.Unix(0, n.TimeNs).AppendFormat(dst, "15:04:05.000")
 	return append(append(append(dst, " -- "...), n.Text...), '\n')
-}
-
-// seqRange are the seq [from, to] of a lane.
-type seqRange struct{ from, to uint64 }
-
-// maxHoles bounds the holes remembered of a lane. The two last become one, and what
-// is between them with it, when there are more: a hole may be named too large, never
-// too small.
-const maxHoles = 256
-
-// noteHole remembers that the chunk was refused. The queue is locked.
-func (q *queue) noteHole(c *chunk) {
-	if q.holes == nil {
-		q.holes = make(map[uint16][]seqRange)
-	}
-	first, last := &c.recs[0], &c.recs[len(c.recs)-1]
-	list := q.holes[first.lane]
-	if n := len(list); n > 0 && (list[n-1].to+1 == first.seq || n >= maxHoles) {
-		list[n-1].to = last.seq
-	} else {
-		list = append(list, seqRange{first.seq, last.seq})
-	}
-	q.holes[first.lane] = list
-}
-
-// holesOf returns the holes of a lane.
-func (q *queue) holesOf(lane uint16) []seqRange {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	return append([]seqRange(nil), q.holes[lane]...)
 }

@@ -82,8 +82,8 @@ type queue struct {
 	limit    int64
 	closed   bool
 	cause    error
-	count    Stats                 // Queued is kept up to date too
-	holes    map[uint16][]seqRange // of each lane, what was refused
+	count    Stats // Queued is kept up to date too
+	holes    holes // what was refused
 }
 
 func newQueue(limit int64, fail func()) *queue {
@@ -120,7 +120,7 @@ func (q *queue) push(c *chunk, tally *Stats, wait bool) *chunk {
 			return getChunk()
 		case !wait:
 			q.count.Refused += n
-			q.noteHole(c)
+			q.holes.add(c.recs[0].lane, seqRange{c.recs[0].seq, c.recs[len(c.recs)-1].seq})
 			return emptied(c)
 		}
 		q.notFull.Wait()

@@ -58,6 +58,7 @@ type Spool struct {
 
 	bytes int64
 	stats SpoolStats
+	holes holes // what was given up, of this run
 }
 
 // SpoolStats say what a spool holds and what happened to it.
@@ -144,7 +145,7 @@ func (s *Spool) append(c *chunk) error {
 			return err
 		}
 	}
-	return s.write(s.active, b, len(c.recs))
+	return s.write(s.active, b, c.recs)
 }
 
 // PutBack adds records before all others: they were taken before the first that
@@ -207,11 +208,13 @@ func (s *Spool) readFrame(g *segment, fr frame, c *chunk) {
 	s.readOff = fr.end()
 	fr.events = min(fr.events, g.events)
 	g.events -= fr.events
+	before := len(c.recs)
 	if err := s.framer.decode(c, s.reader, fr); err != nil {
 		s.stats.Damaged += uint64(fr.events)
 		s.stats.Dropped += uint64(fr.events)
 		s.damage(fmt.Errorf("%s: %w", g.name(), err))
 	}
+	g.spans.take(c.recs[before:], &s.holes)
 }
 
 func (s *Spool) damage(err error) {

@@ -169,9 +169,10 @@ func appendRecords(c *chunk, raw []byte, events int) bool {
 		lane, kind := in.unsigned(), in.byte()
 		seq += uint64(in.signed())
 		at += in.signed()
-		end += in.unsigned()
+		length := in.unsigned()
+		end += length
 		c.recs = append(c.recs, record{end: uint32(end), lane: uint16(lane), kind: RecordType(kind), seq: seq, timeNs: at})
-		if in.bad || end-uint64(bytesBefore) > uint64(len(raw)) {
+		if in.bad || length > uint64(len(raw)) || end-uint64(bytesBefore) > uint64(len(raw)) {
 			c.recs = c.recs[:recsBefore]
 			return false
 		}

@@ -26,6 +26,7 @@ type segment struct {
 	first  time.Time // when its first record came
 	last   time.Time // and its last one
 	file   spoolFile // nil unless it is open for appending
+	spans  spans     // nil if an earlier run has written it
 }
 
 func segmentName(n uint64) string { return fmt.Sprintf("%016x%s", n, segmentSuffix) }
@@ -119,7 +120,7 @@ func (s *Spool) segmentBytes() int64 { return min(maxSegmentBytes, s.cfg.MaxByte
 
 // begin opens a new segment behind all others.
 func (s *Spool) begin() error {
-	g := &segment{number: s.mark.last + 1}
+	g := &segment{number: s.mark.last + 1, spans: spans{}}
 	f, err := s.files.create(g.name())
 	if err != nil {
 		return fmt.Errorf("begin spool segment: %w", err)
@@ -134,7 +135,7 @@ func (s *Spool) begin() error {
 
 // write appends one frame to a segment that is open. On an error the segment
 // ends with its last whole frame, or nothing more is appended to it.
-func (s *Spool) write(g *segment, b []byte, events int) error {
+func (s *Spool) write(g *segment, b []byte, recs []record) error {
 	if !slices.Contains(s.dirty, g.file) {
 		s.dirty = append(s.dirty, g.file)
 	}
@@ -151,7 +152,8 @@ func (s *Spool) write(g *segment, b []byte, events int) error {
 		return fmt.Errorf("write spool: %w", err)
 	}
 	g.size += int64(len(b))
-	g.events += events
+	g.events += len(recs)
+	g.spans.put(recs)
 	g.last = s.now()
 	if g.first.IsZero() {
 		g.first = g.last
@@ -170,7 +172,7 @@ func (s *Spool) prepend(c *chunk) error {
 	if len(s.segments) == 0 { // room was made
 		return s.append(c)
 	}
-	g := &segment{number: s.segments[0].number - 1}
+	g := &segment{number: s.segments[0].number - 1, spans: spans{}}
 	// First the mark, or a crash in between would take the new file for one that
 	// is done with.
 	if err := s.mark.set(s, g.number, 0); err != nil {
@@ -184,7 +186,7 @@ func (s *Spool) prepend(c *chunk) error {
 		return fmt.Errorf("begin spool segment: %w", err)
 	}
 	g.file = f
-	if err := s.write(g, b, len(c.recs)); err != nil {
+	if err := s.write(g, b, c.recs); err != nil {
 		f.Close()
 		s.dirty = slices.DeleteFunc(s.dirty, func(d spoolFile) bool { return d == f })
 		_ = s.files.remove(g.name()) // what is left of it is a torn tail
@@ -249,6 +251,7 @@ func (s *Spool) drop(reason *uint64) {
 	*reason += n
 	s.stats.Dropped += n
 	g.events = 0
+	g.spans.drop(&s.holes)
 	s.lost = s.inflight > 0
 	s.discard(g)
 }
@@ -259,6 +262,7 @@ func (s *Spool) finish(g *segment) {
 	s.stats.Damaged += uint64(g.events)
 	s.stats.Dropped += uint64(g.events)
 	g.events = 0
+	g.spans.drop(&s.holes)
 	s.discard(g)
 }
 
