@@ -3,7 +3,6 @@ package sender
 import (
 	"context"
 	"crypto/tls"
-	"crypto/x509"
 	"errors"
 	"fmt"
 	"net"
@@ -91,14 +90,17 @@ func (c TLSConfig) serve() (*tls.Config, error) {
 	if !c.Enabled {
 		return nil, nil
 	}
-	cert, err := loadCertificate(c.CertFile, c.KeyFile)
-	if err != nil {
+	if _, err := loadCertificate(c.CertFile, c.KeyFile); err != nil {
 		return nil, err
 	}
-	out := &tls.Config{MinVersion: tls.VersionTLS12, Certificates: []tls.Certificate{cert}}
+	out := &tls.Config{MinVersion: tls.VersionTLS12}
+	out.GetCertificate = func(*tls.ClientHelloInfo) (*tls.Certificate, error) { // as in Load
+		cert, err := loadCertificate(c.CertFile, c.KeyFile)
+		return &cert, err
+	}
 	if c.CAFile != "" {
-		var pool *x509.CertPool
-		if pool, err = loadAuthorities(c.CAFile); err != nil {
+		pool, err := loadAuthorities(c.CAFile)
+		if err != nil {
 			return nil, err
 		}
 		out.ClientCAs, out.ClientAuth = pool, tls.RequireAndVerifyClientCert

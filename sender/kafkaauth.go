@@ -25,7 +25,8 @@ type TLSConfig struct {
 }
 
 // Load reads the files. It returns nil if TLS is off, and fails for a
-// certificate of ours that is not valid now.
+// certificate of ours that is not valid now. The certificate, but not the
+// authorities, is read again for each connection.
 func (c TLSConfig) Load() (*tls.Config, error) {
 	if !c.Enabled {
 		return nil, nil
@@ -41,11 +42,14 @@ func (c TLSConfig) Load() (*tls.Config, error) {
 	if c.CertFile == "" && c.KeyFile == "" {
 		return out, nil
 	}
-	cert, err := loadCertificate(c.CertFile, c.KeyFile)
-	if err != nil {
+	if _, err := loadCertificate(c.CertFile, c.KeyFile); err != nil {
 		return nil, err
 	}
-	out.Certificates = []tls.Certificate{cert}
+	// Read anew for each connection: a certificate that was renewed counts at once.
+	out.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) {
+		cert, err := loadCertificate(c.CertFile, c.KeyFile)
+		return &cert, err
+	}
 	return out, nil
 }
 
