@@ -97,7 +97,7 @@ func (l *local) setDown(err error) {
 	} else {
 		l.down.Store(&err)
 	}
-	if l.Notify != nil && (before == nil) != (err == nil) {
+	if l.Notify != nil && worthTelling(before, err) {
 		l.Notify(l.Name, err)
 	}
 }
