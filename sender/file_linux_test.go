@@ -68,3 +68,36 @@ func glob(pattern string) []string {
 	names, _ := filepath.Glob(pattern)
 	return names
 }
+
+// The keeper's thread has the lowest priority, and no other has.
+func TestKeeperIsNice(t *testing.T) {
+	file, err := NewFileSink(FileSinkConfig{Path: filepath.Join(t.TempDir(), "a"), Gzip: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	own, err := syscall.Getpriority(syscall.PRIO_PROCESS, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if own == 1 { // 20 less the nice value: everything here is at the end already
+		t.Skip("this process has the lowest priority itself")
+	}
+	nice := func() (n, others int) {
+		for _, stat := range glob("/proc/self/task/*/stat") {
+			b, err := os.ReadFile(stat)
+			if err != nil {
+				continue // a thread that has ended
+			}
+			// The 19th field, of which two are before the last parenthesis. proc_pid_stat(5).
+			fields := strings.Fields(string(b[bytes.LastIndexByte(b, ')')+1:]))
+			if fields[16] == "19" {
+				n++
+			} else {
+				others++
+			}
+		}
+		return n, others
+	}
+	eventually(t, "one nice thread", func() bool { n, others := nice(); return n == 1 && others > 1 })
+}
