@@ -24,6 +24,8 @@ type Answer struct {
 	// SecureTransport: clients over TCP must use TLS.
 	SecureTransport bool
 	Transports      [transports]int // sessions; TransportNetwork where TLS is not known
+
+	Proxies []State // of Config.Proxies, in that order
 }
 
 // A PortRole says what else a server's port is for.
@@ -65,7 +67,23 @@ func Ask(ctx context.Context, cfg Config) (Answer, error) {
 		a.Server, a.NoDetails, a.Transports = s.Server, s.NoDetails, s.Transports()
 	}
 	a.State = w.State()
-	return a, nil
+	a.Proxies, err = askProxies(ctx, cfg)
+	return a, err
+}
+
+// askProxies reads each proxy once.
+func askProxies(ctx context.Context, cfg Config) (states []State, err error) {
+	cfg.Log = nil
+	for _, one := range cfg.Proxies {
+		p, err := newProxy(one, cfg, func(proxyReadings) {})
+		if err != nil {
+			return nil, err
+		}
+		p.poll(ctx)
+		p.client.close()
+		states = append(states, *p.status.state.Load())
+	}
+	return states, nil
 }
 
 func (w *Watcher) askMore(ctx context.Context, a *Answer) error {

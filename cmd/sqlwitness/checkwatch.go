@@ -21,6 +21,15 @@ var watchCures = map[watcher.Cause]string{
 	watcher.CauseQuery:       "the account's rights and the server's log tell more",
 }
 
+// proxyCures say what helps at a proxy's admin interface; a reason may hold its cure.
+var proxyCures = map[watcher.Cause]string{
+	watcher.CauseUnreachable: "is the proxy up, and the address in watch.proxies its admin interface?",
+	watcher.CauseTimeout:     "the proxy does not answer within watch.timeout",
+	watcher.CausePassword:    "password_file must hold the password on one line, and be readable",
+	watcher.CauseLogin:       "an account of admin-stats_credentials, which it takes from this host",
+	watcher.CauseQuery:       "is it a ProxySQL, and the account one of its admin interface?",
+}
+
 // checkWatcher asks the server as the agent would.
 func (d *doctor) checkWatcher(ctx context.Context) watcher.Answer {
 	const name = "watcher"
@@ -34,6 +43,13 @@ func (d *doctor) checkWatcher(ctx context.Context) watcher.Answer {
 	if err != nil {
 		d.say(gradeDown, name, err.Error(), "")
 		return watcher.Answer{}
+	}
+	for _, p := range answer.Proxies {
+		if p.Up {
+			d.ok("proxy", "%s answers", p.Target)
+		} else {
+			d.say(gradeDown, "proxy", fmt.Sprintf("%s: %s: %s", p.Target, p.Cause, p.Reason), proxyCures[p.Cause])
+		}
 	}
 	switch {
 	case answer.Cause == watcher.CauseProcessMissing:
