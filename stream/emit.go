@@ -34,6 +34,7 @@ func (c *Conn) finish(status Status, flags EventFlags) {
 		e.Known |= KnownDuration | KnownRows
 	}
 	c.fillResults(e, r)
+	c.tally.Running -= uint64(q.more)
 	c.emitCommand(e)
 	c.applyResult(q, status)
 	c.dropOldest()

@@ -29,6 +29,7 @@ type command struct {
 	flags     EventFlags
 	schemas   []schemaChange // USE statements in the text
 	login     *identity      // of COM_CHANGE_USER
+	more      int            // statements of the text behind the first
 	charset   charsetChange
 	collation uint16 // valid iff charset is charsetNamed
 }
@@ -197,6 +198,7 @@ func (c *Conn) readCommand(p *packet, flags EventFlags) {
 	}
 	c.tally.Commands[q.com.Index()]++
 	c.readArgument(q, p)
+	c.tally.Running += uint64(q.more)
 	switch q.com {
 	case ComQuit:
 		c.quit, q.silent = true, true

@@ -49,6 +49,7 @@ func (c *Conn) dropWaiting() {
 	st := &c.env.Stats
 	for i := range c.waiting {
 		c.tally.Commands[c.waiting[i].com.Index()]--
+		c.tally.Running -= uint64(c.waiting[i].more)
 		c.waiting[i].own.free()
 		c.waiting[i] = command{}
 		st.Commands--

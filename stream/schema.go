@@ -14,7 +14,7 @@ type schemaChange struct {
 const maxSchemaChanges = 64
 
 // readEffects finds the statements of a text that change what later commands
-// mean: USE, SET NAMES, DROP DATABASE. Almost all texts are passed over by their first
+// mean, USE, SET NAMES, DROP DATABASE, and counts them. Almost all texts are passed over by their first
 // letter, and for having one statement only.
 func (q *command) readEffects() {
 	rest := skipBlank(q.sql)
@@ -48,6 +48,7 @@ func (q *command) readEffects() {
 			i++
 		}
 		rest = skipBlank(next)
+		q.more = max(i-1, 0)
 	}
 }
 

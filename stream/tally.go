@@ -13,9 +13,11 @@ type Tally struct {
 	// answers.
 	Commands [NumCommands]uint64
 	// More are the statements of Query commands behind the first of each text, by
-	// their results or, where these were not seen, by the text. Of the latter,
-	// Unsure may not have been executed: one before them failed.
+	// their results or, where these were not seen, by the text. Unsure of them may not
+	// have been executed: one before them failed.
 	More, Unsure uint64
+
+	Running uint64 // gauge: the same of commands under way: some may have been executed
 
 	Held uint64 // gauge: segments of clients that wait behind a hole, commands that is
 
@@ -31,6 +33,7 @@ func (t *Tally) Add(o *Tally) {
 	}
 	t.More += o.More
 	t.Unsure += o.Unsure
+	t.Running += o.Running
 	t.Held += o.Held
 	t.Connects += o.Connects
 	t.LoginsFailed += o.LoginsFailed
@@ -67,12 +70,15 @@ func (c *Conn) countStatements(e *Event) {
 	if whole && seen == 1 || len(e.SQL) == 0 {
 		return
 	}
-	held := statementsIn(e.SQL)
+	held, call := statementsIn(e.SQL)
 	if whole {
 		if !e.SQLTruncated {
 			seen = min(seen, held)
 		}
 		c.tally.More += uint64(seen - 1)
+		if e.Status == StatusError && call > 0 && seen > call { // its results, or those of the statements behind
+			c.tally.Unsure += uint64(seen - call)
+		}
 		return
 	}
 	seen = min(seen, held)
@@ -80,19 +86,29 @@ func (c *Conn) countStatements(e *Event) {
 	c.tally.Unsure += uint64(held - seen)
 }
 
-// statementsIn counts the statements of a text, at least one. A server trims white
+// StatementsIn counts the statements of a text, at least one.
+func StatementsIn(text string) int {
+	n, _ := statementsIn([]byte(text))
+	return n
+}
+
+// statementsIn counts the statements of a text, at least one, and says which is the
+// first CALL, from 1; 0 is none. A server trims white
 // space only: a comment behind the last `;` is one more, an empty one. MariaDB's
 // compound statements hold others, which it does not count.
 // https://mariadb.com/kb/en/using-compound-statements-outside-of-stored-programs/
-func statementsIn(b []byte) int {
-	n := 0
-	for b = trimSpace(b); len(b) > 0; n++ {
-		if compound(skipBlank(b)) {
-			return n + 1
+func statementsIn(b []byte) (n, call int) {
+	for b = trimSpace(b); len(b) > 0; {
+		n++
+		if _, ok := afterWord(b, "call"); ok && call == 0 {
+			call = n
+		}
+		if compound(b) {
+			break
 		}
 		b = trimSpace(nextStatement(b))
 	}
-	return max(n, 1)
+	return max(n, 1), call
 }
 
 func trimSpace(b []byte) []byte {

@@ -25,7 +25,7 @@ func TestStatementsIn(t *testing.T) {
 		"INSERT INTO t VALUES (1); IF 1 THEN DO 1; END IF": 2,
 		"SELECT IF(1, 2, 3); DO 1":                         2,
 	} {
-		if got := statementsIn([]byte(text)); got != want {
+		if got, _ := statementsIn([]byte(text)); got != want {
 			t.Errorf("%q holds %d statements, want %d", text, got, want)
 		}
 	}
@@ -45,5 +45,15 @@ func TestTalliesBounded(t *testing.T) {
 	rest := env.Tallies()[MaxTallies]
 	if rest.Server.IsValid() || rest.More != MaxTallies || env.tally(server(99)) != &env.Tallies()[MaxTallies] {
 		t.Errorf("the others have %+v", rest)
+	}
+}
+
+func TestFirstCall(t *testing.T) {
+	for text, want := range map[string]int{
+		"SELECT 1": 0, "CALL p()": 1, "/* a */ call\np()": 1, "SELECT 'call'; DO 1; CALL p(); CALL q()": 3, "callous()": 0,
+	} {
+		if _, got := statementsIn([]byte(text)); got != want {
+			t.Errorf("%q: the first CALL is %d, want %d", text, got, want)
+		}
 	}
 }

@@ -31,8 +31,11 @@ type ServerInfo struct {
 	Port             uint16
 	// OtherPorts are those that the server listens on as well: extra_port of
 	// MariaDB, admin_port of MySQL where admin_address is set.
-	OtherPorts   []uint16
-	BindAddress  string // bind_address: addresses with commas between; empty if the server does not tell
+	OtherPorts  []uint16
+	BindAddress string // bind_address: addresses with commas between; empty if the server does not tell
+	// InitConnect holds statements that the server runs at logins, but for those of
+	// administrators, and counts as Questions (MariaDB 10.11, tried).
+	InitConnect  string
 	SQLMode      string // global: sessions may differ
 	CharacterSet string // character_set_server
 	// SkipNameResolve tells that the server shows addresses, not names.
@@ -61,7 +64,7 @@ func (w *Watcher) hello(ctx context.Context, c *client) error {
 	s.info = ServerInfo{Flavour: MySQL}
 	const variables = "SHOW GLOBAL VARIABLES WHERE Variable_name IN ('version', 'version_comment', 'hostname', 'port'," +
 		" 'sql_mode', 'character_set_server', 'skip_name_resolve', 'performance_schema'," +
-		" 'bind_address', 'extra_port', 'admin_address', 'admin_port')"
+		" 'bind_address', 'extra_port', 'admin_address', 'admin_port', 'init_connect')"
 	values := make(map[string]string)
 	err = c.query(ctx, variables, func(r *sql.Rows) error {
 		var name, value string
@@ -73,7 +76,7 @@ func (w *Watcher) hello(ctx context.Context, c *client) error {
 	if err != nil {
 		return err
 	}
-	s.info.BindAddress, s.info.OtherPorts = values["bind_address"], otherPorts(values)
+	s.info.BindAddress, s.info.OtherPorts, s.info.InitConnect = values["bind_address"], otherPorts(values), values["init_connect"]
 	if s.transport, err = w.ownTransport(ctx); err != nil {
 		return err
 	}

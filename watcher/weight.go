@@ -20,8 +20,9 @@ func QuestionWeight(command string, f Flavour) (weight int, known bool) {
 		"Reset connection", "Change user", "Quit", "Processlist", "Kill", "Refresh", "Debug",
 		"Create DB", "Drop DB", "Register Slave", "Binlog Dump", "Binlog Dump GTID":
 		return 1, true
-	case "Bulk_execute", "Unknown":
-		return 1, f == MariaDB
+	case "Bulk_execute", "Unknown", "Sleep", "Connect", "Time", "Delayed insert", "Table Dump", "Connect Out", "Daemon",
+		"Clone", "Subscribe Group Replication":
+		return 1, f == MariaDB // also where it does not know the command
 	}
 	return 0, false
 }

@@ -24,6 +24,7 @@ func WriteConfig(dir, capture, watch string) (string, error) {
 
 // A Report is what an agent_report says of the server's counters, see docs/events.md.
 type Report struct {
+	Time                          time.Time // of the event
 	Coverage, Reason              string
 	Since                         *time.Time
 	Questions, Audited, Uncertain uint64
@@ -61,11 +62,15 @@ func ReadReports(events io.Reader) (all []*Report, err error) {
 		if !bytes.Contains(line, []byte(`"type":"agent_report"`)) {
 			continue
 		}
-		var e struct{ Server *Report }
+		var e struct {
+			Time   time.Time
+			Server *Report
+		}
 		if err := json.Unmarshal(line, &e); err != nil {
 			return all, fmt.Errorf("%w: %s", err, line)
 		}
 		if e.Server != nil && e.Server.Since != nil {
+			e.Server.Time = e.Time
 			all = append(all, e.Server)
 		}
 	}

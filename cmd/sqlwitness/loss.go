@@ -6,6 +6,7 @@ import (
 	"math"
 	"time"
 
+	"sqlwitness/stream"
 	"sqlwitness/watcher"
 )
 
@@ -53,7 +54,8 @@ type comparison struct {
 
 	// Loss is the share of the questions over TCP that was not audited. The true one
 	// lies between LossMin and LossMax; below 0 there is nothing but uncertainty. Loss
-	// is left out where too many questions may have come over unix sockets, or may stand
+	// is left out where too many questions may have come over unix sockets or from
+	// init_connect, or may stand
 	// in a text behind a statement that failed: that answer was not captured.
 	Loss    *float64 `json:"loss,omitempty"`
 	LossMin *float64 `json:"loss_min,omitempty"`
@@ -88,12 +90,17 @@ func compare(from, to *reading, sockets int, state bool) (c comparison) {
 		c.Questions = diff(c.Questions, own)
 	}
 	unsure := diff(to.late.unsure, from.early.unsure)
-	least := diff(to.early.questions, from.late.questions+from.late.held+unsure)
-	most := max(diff(to.late.questions+to.late.held, from.early.questions), least)
+	least := diff(to.early.questions, from.late.questions+from.late.held+from.late.running+unsure)
+	most := max(diff(to.late.questions+to.late.held+to.late.running, from.early.questions), least)
 	if a.Socket.Known && b.Socket.Known { // it was asked for a moment after Questions
 		later := diff(diff(b.Socket.All, a.Socket.All), grown)
 		least, most = diff(least, later), most+later
 	}
+	hidden := uint64(0) // asked by the server itself, at logins
+	if text := to.info.InitConnect; text != "" {
+		hidden = uint64(stream.StatementsIn(text)) * diff(b.Connections, a.Connections)
+	}
+	most += hidden
 	audited := max(to.audited-from.audited, 0)
 	c.Audited = uint64(math.Round(audited))
 	c.Uncertain = most - least
@@ -105,7 +112,7 @@ func compare(from, to *reading, sockets int, state bool) (c comparison) {
 	c.LossMax = share(float64(least), c.Questions-c.SocketMin)
 	c.LossMin = share(float64(most), max(c.Questions-c.SocketMax, least))
 	wire := float64(c.Questions - c.SocketMin)
-	if float64(c.SocketMax-c.SocketMin) <= mostSockets*wire && float64(unsure) <= mostUnsure*wire {
+	if float64(c.SocketMax-c.SocketMin+hidden) <= mostHidden*wire && float64(unsure+to.late.running) <= mostUnsure*wire {
 		c.Loss = share(audited, c.Questions-c.SocketMin)
 	}
 	return c
@@ -140,11 +147,11 @@ func socket(from, to *reading, listed int) (least, most uint64) {
 }
 
 // The shares of the questions that may be open if a Loss is stated: whether they came
-// over unix sockets; whether a statement before them in the same text had failed,
+// over unix sockets, or from init_connect; whether a statement before them in the same text had failed,
 // which few do.
 const (
-	mostSockets = 0.001
-	mostUnsure  = 0.01
+	mostHidden = 0.001
+	mostUnsure = 0.01
 )
 
 // share is the loss, in millionths.

@@ -62,7 +62,7 @@ func TestCoverage(t *testing.T) {
 		{"silent older TLS sessions", func(_ *scope, r *reading) { r.hidden = 1 }, "TLS"},
 		{"X protocol", func(_ *scope, r *reading) { r.server.MysqlxConnects = 1 }, "X protocol"},
 		{"many servers", func(_ *scope, r *reading) { r.late.crowded = true }, "more than 16 servers"},
-		{"a command of unknown weight", func(_ *scope, r *reading) { r.late.unknown = true }, "weight"},
+		{"a server of unknown kind", func(_ *scope, r *reading) { r.late.unknown = true }, "not known which"},
 	} {
 		s, base, now := testScope(), testReading(), testReading()
 		c.change(&s, base)
@@ -88,7 +88,7 @@ func TestCoverage(t *testing.T) {
 // its weights.
 func TestSum(t *testing.T) {
 	tally := func(server string) stream.Tally {
-		c := stream.Tally{More: 2, Unsure: 1, Connects: 3, LoginsFailed: 4, TLSSessions: 5, Held: 6}
+		c := stream.Tally{More: 2, Unsure: 1, Connects: 3, LoginsFailed: 4, TLSSessions: 5, Held: 6, Running: 7}
 		if server != "" {
 			c.Server = netip.MustParseAddrPort(server)
 		}
@@ -97,7 +97,7 @@ func TestSum(t *testing.T) {
 	}
 	s, info := testScope(), testReading().info
 	info.OtherPorts = []uint16{3308}
-	one := sum{questions: 12, unsure: 1, held: 6, connects: 3, tls: 5, loginsFailed: 4}
+	one := sum{questions: 12, unsure: 1, held: 6, running: 7, connects: 3, tls: 5, loginsFailed: 4}
 	for server, want := range map[string]sum{
 		"127.0.0.1:3306": one, "[::1]:3306": one, "192.0.2.1:3306": one, "127.0.0.1:3308": one,
 		"127.0.0.1:3307": {}, "192.0.2.2:3306": {}, "": {crowded: true},
@@ -112,6 +112,11 @@ func TestSum(t *testing.T) {
 	}
 	unknown := tally("127.0.0.1:3306")
 	unknown.Commands[stream.ComDaemon.Index()] = 1
+	info.Flavour = watcher.MySQL
+	if got := s.sum([]stream.Tally{unknown}, &info); got.unknown || got.questions != 13 || got.unsure != 2 {
+		t.Errorf("a command of unknown weight: %+v", got)
+	}
+	info.Flavour = watcher.FlavourUnknown
 	if got := s.sum([]stream.Tally{unknown}, &info); !got.unknown {
 		t.Errorf("%+v", got)
 	}
@@ -141,6 +146,12 @@ func TestComparison(t *testing.T) {
 		{"the same at the first reading", func(from, to *reading) { audit(from, 10, 40, 20); audit(to, 920, 920, 920) }, 0, 0.1, 0.09, 0.12, 0, 0},
 		{"commands behind a hole", func(_, to *reading) { audit(to, 900, 900, 950); to.late.held = 100 }, 0, 0.05, 0, 0.1, 0, 0},
 		{"texts whose answer was lost", func(_, to *reading) { audit(to, 900, 900, 900); to.late.unsure, to.early.unsure = 9, 9 }, 0, 0.1, 0.1, 0.109, 0, 0},
+		{"a text under way", func(_, to *reading) { audit(to, 990, 990, 990); to.late.running, to.early.running = 9, 9 }, 0, 0.01, 0.001, 0.01, 0, 0},
+		{"many texts under way", func(_, to *reading) { audit(to, 900, 900, 900); to.late.running, to.early.running = 90, 90 }, 0, none, 0.01, 0.1, 0, 0},
+		{"a text under way at the first reading", func(from, to *reading) {
+			from.late.running, from.early.running = 10, 10
+			audit(to, 1010, 1010, 1010)
+		}, 0, -0.01, -0.01, 0, 0, 0},
 		{"many of them", func(_, to *reading) { audit(to, 900, 900, 900); to.late.unsure, to.early.unsure = 90, 90 }, 0, none, 0.1, 0.19, 0, 0},
 		{"a socket session was listed", func(_, to *reading) { audit(to, 900, 900, 900) }, 1, none, 0, 0.1, 0, 100},
 		{"a connection was not seen", func(_, to *reading) { audit(to, 900, 900, 900); to.server.Connections = 1 }, 0, none, 0, 0.1, 0, 100},
@@ -174,6 +185,10 @@ func TestComparison(t *testing.T) {
 			to.server.OwnTransport, to.server.OwnQuestions = watcher.TransportTLS, 20
 			audit(to, 980, 980, 980)
 		}, 0, 0, 0, 0, 0, 0},
+		{"init_connect", func(_, to *reading) {
+			to.info.InitConnect, to.server.Connections, to.late.connects = "SET @a = 1; SET @b = 2", 20, 20
+			audit(to, 960, 960, 960)
+		}, 0, none, 0, 0.04, 0, 0},
 		{"all over the socket", func(from, to *reading) {
 			from.server.Socket, to.server.Socket = socket(0, 0), socket(1000, 1000)
 		}, 1, none, none, none, 1000, 1000},

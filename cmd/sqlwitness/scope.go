@@ -45,9 +45,10 @@ func localAddresses() (all []netip.Addr) {
 // connected to.
 type sum struct {
 	questions uint64 // in the server's weights
-	unsure    uint64 // of them, at most so many were not executed
+	unsure    uint64 // of them, at most so many were not executed, or have no weight
 	held      uint64 // segments of clients that wait behind a hole: about as many more
-	unknown   bool   // there are commands whose weight is not known
+	running   uint64 // statements of texts under way: up to as many more
+	unknown   bool   // no weights are known of this server
 	crowded   bool   // there were more servers than a shard tells apart
 
 	connects, tls, loginsFailed uint64
@@ -67,12 +68,17 @@ func (s *scope) sum(tallies []stream.Tally, info *watcher.ServerInfo) (out sum) 
 		}
 		for j, n := range t.Commands {
 			weight, known := watcher.QuestionWeight(stream.CommandAt(j).String(), info.Flavour)
+			if n > 0 && !known {
+				weight = 1 // at most
+				out.unsure += n
+				out.unknown = out.unknown || info.Flavour == watcher.FlavourUnknown
+			}
 			out.questions += uint64(weight) * n
-			out.unknown = out.unknown || n > 0 && !known
 		}
 		out.questions += t.More
 		out.unsure += t.Unsure
 		out.held += t.Held
+		out.running += t.Running
 		out.connects += t.Connects
 		out.tls += t.TLSSessions
 		out.loginsFailed += t.LoginsFailed
@@ -115,7 +121,7 @@ func (s *scope) blind(base, now *reading) string {
 	case now.late.crowded:
 		return fmt.Sprintf("more than %d servers were seen, the others are not told apart", stream.MaxTallies)
 	case now.late.unknown:
-		return "there are commands whose weight is not known"
+		return "it is not known which commands this server counts"
 	}
 	return ""
 }
