@@ -1,0 +1,70 @@
+package worker
+
+import (
+	"testing"
+
+	"sqlwitness/probe"
+	"sqlwitness/stream"
+)
+
+// TestRelieveGoal: memory is freed until a quarter of the limit is free, and not
+// more: texts are worth keeping.
+func TestRelieveGoal(t *testing.T) {
+	const connections, each, limit = 100, 100_000, 8 << 20
+	s := NewShard(Config{KeptBytes: 1 << 30, Stream: stream.Config{MaxSQLBytes: each}}, &script{}, &counter{})
+	big := make([]byte, each)
+	copy(big, "\x00\x00\x10\x00\x03select '")
+	for port := range uint16(connections) {
+		s.take(&probe.Batch{Segments: []probe.Segment{segment(second+int64(port), port+1, true, probe.ACK, 1, 1, big)}, NowNs: second})
+	}
+	s.config.KeptBytes = limit
+	before := s.env.Stats.KeptBytes
+	s.relieve()
+	const goal = limit / 4 * 3
+	if kept := s.env.Stats.KeptBytes; before < goal+10*each || kept > goal || kept < goal-2*each {
+		t.Errorf("%d bytes kept of %d, want at most %d and hardly less", kept, before, goal)
+	}
+	for port := range uint16(connections) {
+		relieved := s.table.entries[segment(0, port+1, true, 0, 0, 0, nil).Flow].conn.Keeps() < each/2
+		if want := uint64(port) < s.env.Stats.Relieved; relieved != want {
+			t.Errorf("connection %d was relieved: %t; those that were silent longest come first", port, relieved)
+		}
+	}
+}
+
+// TestFresh: whatever leaves the list, the entry that is to be shrunk next stays in
+// it.
+func TestFresh(t *testing.T) {
+	var tab table
+	e := make([]*entry, 4)
+	for i := range e {
+		e[i] = &entry{conn: &stream.Conn{}}
+		tab.link(e[i])
+	}
+	check := func(what string, want *entry) {
+		t.Helper()
+		if tab.fresh != want {
+			t.Errorf("%s: another entry is the first that was not shrunk", what)
+		}
+	}
+	check("linked", e[0])
+	tab.touch(e[0]) // 1 2 3 0
+	check("the first was touched", e[1])
+	tab.unlink(e[2]) // 1 3 0
+	check("another left", e[1])
+	tab.unlink(e[1]) // 3 0
+	check("the first left", e[3])
+	tab.shrink(1)
+	check("all were shrunk", nil)
+	tab.unlink(e[3]) // 0
+	check("one left that was shrunk", nil)
+	tab.touch(e[0]) // it is the last: nothing moves
+	check("nothing moved", nil)
+	tab.link(e[1])
+	check("a new one came", e[1])
+	tab.unlink(e[1])
+	check("and left", nil)
+	if tab.head != e[0] || tab.tail != e[0] {
+		t.Error("the list is broken")
+	}
+}
