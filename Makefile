@@ -67,6 +67,7 @@ nightly: fuzz test-libpcap ## the long forms: fuzzing, a million replays, outage
 bench: build ## benchmarks of the rooms, then loss and CPU on this machine
 	$(GO) test -run '^$$' -bench . -benchtime 300ms ./...
 	$(GO) run ./bench/cmd/losscheck -binary $(BIN)
+	$(GO) test ./bench/speed -v -long -count 1 -timeout 20m
 
 bench-compare: ## microbenchmarks of BASE=rev against the work tree, by benchstat
 	$(GO) run ./bench/cmd/compare -base "$(BASE)"

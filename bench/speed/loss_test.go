@@ -30,9 +30,9 @@ func TestLoss(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			r := c.rig(t, 1, 119)
-			c.load.Duration = pick(2*time.Second, 10*time.Second)
+			c.load.Duration = pick(2*time.Second, 6*time.Second)
 			out := r.run(c.agent, c.load)
-			res := r.count(c.load, out)
+			res := r.count(c.agent, c.load, out)
 			t.Logf("%.0f/s: %v; both ends %.1f µs", out.PerSecond(), res, us(out.server+out.client)/float64(out.Sent))
 			if want := c.load.Rate * 0.98; *long && out.PerSecond() < want {
 				t.Errorf("%.0f/s; the machine does not give what was asked for", out.PerSecond())

@@ -3,7 +3,6 @@
 package speed
 
 import (
-	"bytes"
 	"context"
 	"net"
 	"os"
@@ -27,26 +26,43 @@ type observer struct {
 	says string   // when it captures
 	argv []string // DEVICE and PORT are filled in
 	nice bool
+	// counted is set if there must be an event for each statement; partly if the
+	// events do not tell of whole responses.
+	counted, partly bool
+}
+
+// dropped is what tcpdump and the ring-only reader say at their end.
+var dropped = regexp.MustCompile(`(\d+) (?:packets )?dropped by (?:the )?kernel`)
+
+// drops is how many packets another observer than the agent has missed. Without
+// them its cost is none of the load's.
+func (o outcome) drops() string {
+	if m := dropped.FindStringSubmatch(o.ledger); m != nil {
+		return m[1]
+	}
+	return "?"
 }
 
 var (
 	nobody   = observer{name: "nobody"}
 	ringOnly = observer{name: "ring only", says: "capturing", argv: []string{"RINGONLY", "-interface", "DEVICE", "-port", "PORT"}}
-	tcpdump  = observer{name: "tcpdump", says: "listening on", argv: []string{"tcpdump", "-i", "DEVICE", "-w", "/dev/null", "tcp", "port", "PORT"}}
+	tcpdump  = observer{name: "tcpdump", says: "listening on", argv: []string{"tcpdump", "-i", "DEVICE", "-B", "65536", "-w", "/dev/null", "tcp", "port", "PORT"}}
 )
 
 // sqlwitness is the agent with further flags.
 func sqlwitness(flags ...string) observer {
-	return observer{name: "sqlwitness", says: "msg=auditing",
+	return observer{name: "sqlwitness", says: "msg=auditing", counted: true, partly: slices.Contains(flags, "status"),
 		argv: append([]string{"AGENT", "run", "--interface", "DEVICE", "--port", "PORT", "--output", "json"}, flags...)}
 }
 
-// A rig is a place with a server of the generator.
+// A rig is a place with a server.
 type rig struct {
 	t            *testing.T
 	dir          string
-	server       *generator.Server
-	serves       generator.ServerConfig
+	addr         string // of the server
+	pid          int    // of the server
+	rows         int    // of each result
+	foreign      bool   // the server is none of the generator: it does not number results
 	device       string
 	prefix       []string // of the server and of observers
 	clientPrefix []string
@@ -94,24 +110,42 @@ func ensure(t *testing.T, names ...string) {
 func (r *rig) start(addr string, rows, rowBytes int) {
 	r.t.Helper()
 	ensure(r.t)
-	r.dir = r.t.TempDir()
-	r.serves = generator.ServerConfig{Addr: addr, User: user, Password: password, Rows: rows, RowBytes: rowBytes}
-	s, err := generator.Start(context.Background(), r.serves, append(slices.Clone(r.prefix), programs.generate)...)
+	cfg := generator.ServerConfig{Addr: addr, User: user, Password: password, Rows: rows, RowBytes: rowBytes}
+	s, err := generator.Start(context.Background(), cfg, append(slices.Clone(r.prefix), programs.generate)...)
 	if err != nil {
 		r.t.Fatal(err)
 	}
-	r.server = s
 	r.t.Cleanup(func() {
 		if err := s.Stop(); err != nil {
 			r.t.Error(err)
 		}
 	})
+	r.dir, r.addr, r.pid, r.rows = r.t.TempDir(), s.Addr, s.Pid(), rows
+}
+
+// withMariaDB is a real server on lo, whose table has a row for each of the first
+// statements of a connection.
+func withMariaDB(t *testing.T) *rig {
+	t.Helper()
+	ensure(t, mariadb.Programs()...)
+	s, err := mariadb.Start(t.Context(), mariadb.Options{Users: []mariadb.User{{Name: user, Password: password}}, Init: "CREATE DATABASE sbtest;\n" +
+		"CREATE TABLE sbtest.sbtest1 (id INT PRIMARY KEY, c CHAR(120));\n" +
+		"INSERT INTO sbtest.sbtest1 SELECT seq, REPEAT('x', 119) FROM sbtest.seq_0_to_9999;\n"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := s.Stop(); err != nil {
+			t.Error(err)
+		}
+	})
+	return &rig{t: t, dir: t.TempDir(), addr: s.Addr("127.0.0.1"), pid: s.Pid(), rows: 1, foreign: true, device: "lo"}
 }
 
 // observe starts an observer whose output goes to a file.
 func (r *rig) observe(o observer, output *os.File) *agent.Agent {
 	r.t.Helper()
-	_, port, err := net.SplitHostPort(r.server.Addr)
+	_, port, err := net.SplitHostPort(r.addr)
 	if err != nil {
 		r.t.Fatal(err)
 	}
@@ -157,7 +191,7 @@ const settle = 150 * time.Millisecond
 // run sends the load beside the observer. The events are in the rig's file.
 func (r *rig) run(o observer, load generator.LoadConfig) (out outcome) {
 	r.t.Helper()
-	load.Addr, load.User, load.Password = r.server.Addr, user, password
+	load.Addr, load.User, load.Password = r.addr, user, password
 	events, err := os.Create(r.events())
 	if err != nil {
 		r.t.Fatal(err)
@@ -176,10 +210,10 @@ func (r *rig) run(o observer, load generator.LoadConfig) (out outcome) {
 		time.Sleep(settle)
 		client = pid
 		machine = readMachine(r.t)
-		out.observer, out.server, out.client = cpu(), meter.CPU(r.server.Pid()), meter.CPU(pid)
+		out.observer, out.server, out.client = cpu(), meter.CPU(r.pid), meter.CPU(pid)
 	}, func() {
 		after := readMachine(r.t)
-		out.server, out.client = meter.CPU(r.server.Pid())-out.server, meter.CPU(client)-out.client
+		out.server, out.client = meter.CPU(r.pid)-out.server, meter.CPU(client)-out.client
 		out.busy, out.softirq = after.Busy(machine), after.Softirq-machine.Softirq
 		time.Sleep(settle)
 		out.observer = cpu() - out.observer
@@ -212,31 +246,55 @@ func readMachine(t *testing.T) meter.Machine {
 }
 
 // count holds the events against what was sent; all must be there, whole.
-func (r *rig) count(load generator.LoadConfig, out outcome) losscheck.Result {
+func (r *rig) count(o observer, load generator.LoadConfig, out outcome) losscheck.Result {
 	r.t.Helper()
 	f, err := os.Open(r.events())
 	if err != nil {
 		r.t.Fatal(err)
 	}
 	defer f.Close()
-	g := losscheck.Generated{Connections: out.Numbered, SQLBytes: load.SQLBytes, Prepared: load.Prepared, Rows: r.serves.Rows}
+	g := losscheck.Generated{Connections: out.Numbered, SQLBytes: load.SQLBytes, Prepared: load.Prepared, Rows: r.rows, PartlyAnswered: o.partly || r.foreign}
 	res, err := g.Count(f)
 	if err != nil {
 		r.t.Fatal(err)
 	}
 	res.CPU, res.Measured = out.observer, int(out.Sent)
 	if !res.OK() {
-		r.t.Errorf("%.0f/s: %v; it says: %s", out.PerSecond(), res, out.ledger)
+		r.t.Errorf("%s, %.0f/s: %v; it says: %s", o.name, out.PerSecond(), res, out.ledger)
 	}
 	return res
 }
 
-var kernelDrops = regexp.MustCompile(`(\d+) (?:packets )?dropped by (?:the )?kernel`)
+// A trial is a load beside an observer.
+type trial struct {
+	observer
+	load generator.LoadConfig
+}
 
-// drops is what an observer of another kind says that it lost.
-func (o outcome) drops() string {
-	if m := kernelDrops.FindSubmatch([]byte(o.ledger)); m != nil {
-		return string(bytes.TrimSpace(m[1]))
+// rounds runs each trial n times, in turns, so that what else the machine does
+// falls on all of them. The outcomes are by trial, then by round. Where the
+// observer is the agent nothing may be lost.
+func (r *rig) rounds(n int, trials ...trial) [][]outcome {
+	r.t.Helper()
+	out := make([][]outcome, len(trials))
+	for round := range n {
+		for i := range trials {
+			k := (round + i) % len(trials)
+			t := trials[k]
+			o := r.run(t.observer, t.load)
+			if t.counted {
+				r.count(t.observer, t.load, o)
+			}
+			out[k] = append(out[k], o)
+		}
 	}
-	return ""
+	return out
+}
+
+// each is a figure of every outcome.
+func each(outcomes []outcome, figure func(outcome) float64) (out []float64) {
+	for _, o := range outcomes {
+		out = append(out, figure(o))
+	}
+	return out
 }
