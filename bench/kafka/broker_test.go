@@ -45,7 +45,10 @@ func TestMain(m *testing.M) {
 	if err != nil {
 		fmt.Println("kafka: the tests with a real broker are skipped:", err)
 	}
+	var remove func()
+	build, remove = builder()
 	code := m.Run()
+	remove()
 	if shared != nil {
 		shared.Stop()
 	}

@@ -22,14 +22,26 @@ import (
 	"sqlwitness/bench/mariadb"
 )
 
-// build returns the program's path, built once.
-var build = sync.OnceValues(func() (string, error) {
-	dir, err := os.MkdirTemp("", "sqlwitness-program-")
-	if err != nil {
-		return "", err
+// build makes the program, once, in a directory that TestMain removes.
+var build func() (path string, err error)
+
+// builder returns a function that builds the program at its first call, and one that
+// removes it.
+func builder() (build func() (string, error), remove func()) {
+	dir := ""
+	build = sync.OnceValues(func() (string, error) {
+		var err error
+		if dir, err = os.MkdirTemp("", "sqlwitness-program-"); err != nil {
+			return "", err
+		}
+		return agent.Build(context.Background(), dir)
+	})
+	return build, func() {
+		if dir != "" {
+			os.RemoveAll(dir)
+		}
 	}
-	return agent.Build(context.Background(), dir)
-})
+}
 
 // program is the path of the program, as a release is built.
 func program(t testing.TB) string {
