@@ -6,7 +6,7 @@ STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
 FUZZTIME    ?= 10m
 TESTTIMEOUT ?= 5m
 
-.PHONY: help build generate test test-kafka test-libpcap lint demo fuzz nightly bench bench-compare clean record-captures
+.PHONY: help build generate test test-kafka test-libpcap lint demo fuzz nightly bench bench-live bench-compare clean record-captures
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 18
@@ -64,10 +64,16 @@ nightly: fuzz test-libpcap ## the long forms: fuzzing, a million replays, outage
 	$(GO) test -timeout 4h ./bench/faults -seeds 1000000 -large
 	$(GO) test -timeout 1h ./bench/kafka -live 30s -outage 60s
 
-bench: build ## benchmarks of the rooms, then loss and CPU on this machine
+bench: build ## benchmarks of the rooms, then loss and CPU on this machine, other tools beside it (root)
 	$(GO) test -run '^$$' -bench . -benchtime 300ms ./...
 	$(GO) run ./bench/cmd/losscheck -binary $(BIN)
 	$(GO) test ./bench/speed -v -long -count 1 -timeout 20m
+	$(MAKE) bench-live
+
+# Both write their sections of bench/RESULTS.md; nobody else should use the machine.
+bench-live: build ## other tools on the same load, each stage live: ten minutes, into bench/RESULTS.md (root)
+	$(GO) run ./bench/cmd/peers -binary $(BIN)
+	$(GO) run ./bench/cmd/stages
 
 bench-compare: ## microbenchmarks of BASE=rev against the work tree, by benchstat
 	$(GO) run ./bench/cmd/compare -base "$(BASE)"

@@ -11,5 +11,7 @@
 //	cmd/demo   the five-minute tour            cmd/losscheck   loss and CPU on this machine
 //	proxies    clients behind a proxy          watch   the watcher against servers
 //	flavours   a server that shares no code with MySQL
+//	peers      other tools on the same load    plots   their figures, drawn
+//	stages     one stage of the pipeline at a time   cmd/compare   two revisions, by benchstat
 //	cmd/generate   the ends of the generator   cmd/ringonly    the floor of every capture
 package bench

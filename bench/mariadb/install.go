@@ -17,6 +17,7 @@ var debianPackage = map[string]string{
 	"mariadbd": "mariadb-server-core", "mariadb-install-db": "mariadb-server-core",
 	"mariadb": "mariadb-client-core", "sysbench": "sysbench", "ip": "iproute2", "nft": "nftables",
 	"ethtool": "ethtool", "tcpdump": "tcpdump", "tcpreplay": "tcpreplay", "taskset": "util-linux", "nice": "coreutils", "thrift": "thrift-compiler",
+	"pt-query-digest": "percona-toolkit",
 }
 
 // ErrMissing is what Ensure's error wraps where programs are missing and cannot
