@@ -149,6 +149,7 @@ func TestDoubtTwice(t *testing.T) {
 // user at the moment.
 func TestDoubtIsRight(t *testing.T) {
 	l := loggedIn(t, Config{IdentityWait: time.Second})
+	l.now += second
 	l.lose(40, 11)
 	begin := l.now
 	l.query("select 2")
@@ -232,6 +233,9 @@ func TestReplacedUnseen(t *testing.T) {
 // The list may be of another server, or not tell all; the greeting's id has 32 bits.
 func TestNotReplaced(t *testing.T) {
 	l := loggedIn(t, Config{})
+	l.now++
+	l.desk.snap = list(9, second, second, map[uint16]string{40000: "bob"}) // of before the login
+	l.batch(l.now)
 	l.poll(1, 7+1<<32, "orderapp")
 	l.desk.snap = list(2, l.now, l.now+1, map[uint16]string{40000: "bob"})
 	l.desk.snap.Server.Port = 3307
