@@ -72,6 +72,34 @@ func TestMaxHeld(t *testing.T) {
 	c.Close(EndCapture)
 }
 
+// TestHeldOrder: segments that came in the wrong order leave in the right one, and
+// the oldest hole is given up first.
+func TestHeldOrder(t *testing.T) {
+	order := func(arrival ...uint32) (*Conn, *Env, *[]string) {
+		c, env, lines := taken(Config{})
+		c.Feed(textSegment(true, 1000, 5000, 0, "\x03select 0"))
+		c.Feed(textSegment(false, 5000, 1013, 1, okReply))
+		for _, n := range arrival {
+			c.Feed(textSegment(true, 1000+13*n, 5000+11*n, 0, fmt.Sprintf("\x03select %d", n)))
+			c.Feed(textSegment(false, 5000+11*n, 1013+13*n, 1, okReply))
+		}
+		return c, env, lines
+	}
+	c, env, lines := order(4, 2, 3, 1)
+	if got := fmt.Sprint(*lines); got != "[select 0 ok select 1 ok select 2 ok select 3 ok select 4 ok]" || env.Stats.Gaps != 0 {
+		t.Errorf("%s, %d gaps", got, env.Stats.Gaps)
+	}
+	c.Close(EndCapture)
+	c, _, lines = order(5, 3, 2)
+	c.giveUpHole(&c.client)
+	c.giveUpHole(&c.server)
+	c.takeHeld()
+	if got := fmt.Sprint(*lines); got != "[select 0 ok select 2 ok select 3 ok]" {
+		t.Errorf("behind the first hole: %s", got)
+	}
+	c.Close(EndCapture)
+}
+
 // TestJumpAck: where a jump shows that the other side's numbers have jumped too, its
 // answer is read; where they have not, nothing of the other side is passed over.
 func TestJumpAck(t *testing.T) {
