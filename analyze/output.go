@@ -3,8 +3,10 @@ package analyze
 import (
 	"bufio"
 	"context"
+	"errors"
 	"fmt"
 	"io"
+	"sync/atomic"
 	"time"
 
 	"github.com/segmentio/kafka-go"
@@ -45,12 +47,20 @@ func (o *LineOutput) Close() error { return o.w.Flush() }
 
 // A TopicOutput produces to a Kafka topic, with acks=all, whatever the partition.
 type TopicOutput struct {
+	// Notify is told when the topic takes nothing, with the reason, when the cause of
+	// that changes, and when it does again, with nil. Nil: nobody is.
+	Notify func(error)
+
 	writer  *kafka.Writer
 	waiting []kafka.Message
+	down    atomic.Pointer[error]
 }
 
 // NewTopicOutput checks the configuration. It does not connect.
 func NewTopicOutput(cluster sender.KafkaCluster, topic string) (*TopicOutput, error) {
+	if err := sender.CheckTopicName(topic); err != nil {
+		return nil, err
+	}
 	client, transport, err := cluster.Client(topic)
 	if err != nil {
 		return nil, err
@@ -71,7 +81,8 @@ func (o *TopicOutput) Flush(ctx context.Context) error {
 		return nil
 	}
 	for {
-		err := o.writer.WriteMessages(ctx, o.waiting...)
+		err := firstOf(o.writer.WriteMessages(ctx, o.waiting...))
+		o.set(err)
 		if err == nil {
 			o.waiting = o.waiting[:0]
 			return nil
@@ -82,6 +93,35 @@ func (o *TopicOutput) Flush(ctx context.Context) error {
 		case <-time.After(time.Second):
 		}
 	}
+}
+
+// firstOf is the first error of those of the messages.
+func firstOf(err error) error {
+	var all kafka.WriteErrors
+	if errors.As(err, &all) {
+		for _, one := range all {
+			if one != nil {
+				return one
+			}
+		}
+	}
+	return err
+}
+
+func (o *TopicOutput) set(err error) {
+	before := o.Down()
+	o.down.Store(&err)
+	if o.Notify != nil && sender.CauseOf(before) != sender.CauseOf(err) {
+		o.Notify(err)
+	}
+}
+
+// Down is why the topic takes nothing at the moment, or nil. Any goroutine may ask.
+func (o *TopicOutput) Down() error {
+	if p := o.down.Load(); p != nil {
+		return *p
+	}
+	return nil
 }
 
 // Close implements Output.

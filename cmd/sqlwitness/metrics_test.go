@@ -100,7 +100,7 @@ func TestMetricsLint(t *testing.T) {
 	for name, all := range map[string]*ledgerCollector{
 		"run":     collector(slices.Concat(runFamilies, sinkFamilies), l.metrics),
 		"receive": collector(slices.Concat(receiveFamilies, receiveStateFamilies), receiveMetrics(taker, []sender.Output{{Name: "x"}})),
-		"consume": collector(consumeFamilies, consumeMetrics(consumer)),
+		"consume": collector(consumeFamilies, consumeMetrics(consumer, analyze.NewLineOutput(io.Discard))),
 	} {
 		registry := prometheus.NewPedanticRegistry()
 		registry.MustRegister(all)

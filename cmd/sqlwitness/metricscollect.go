@@ -54,6 +54,7 @@ var consumeFamilies = []family{
 	{"consume_lag_messages", "Messages of a partition that were not read when its last one was.", []string{"partition"}},
 	{"consume_up", "1 if the topic can be read, else 0.", nil},
 	{"consume_state", "1 for the state that holds: up, or why the topic cannot be read.", []string{"cause"}},
+	{"consume_alerts_up", "1 if the topic of consume.alerts takes findings, else 0: then nothing is read.", nil},
 	{"consume_commit_errors_total", "Commits of offsets that failed; later ones include them.", nil},
 	{"consume_lanes", "Lanes that are known: agent, boot and lane.", nil},
 	{"consume_gaps_total", "Holes found in the lanes' seq.", nil},
@@ -66,8 +67,11 @@ var consumeFamilies = []family{
 	{"consume_uncounted_events_total", "Events that a rule could not count, for too many keys.", nil},
 }
 
-func consumeMetrics(c *analyze.Consumer) func(emitter) {
+func consumeMetrics(c *analyze.Consumer, out analyze.Output) func(emitter) {
 	return func(emit emitter) {
+		if topic, ok := out.(*analyze.TopicOutput); ok {
+			emit("consume_alerts_up", one(topic.Down() == nil))
+		}
 		s := c.Status()
 		emit("consume_messages_total", float64(s.Events), "event")
 		emit("consume_messages_total", float64(s.Bad), "bad")

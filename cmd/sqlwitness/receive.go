@@ -51,7 +51,7 @@ func receive(args []string, stdout *os.File, stderr io.Writer, log *slog.Logger)
 	}
 	defer admin.close()
 	c.Spool.Dir = "" // what is not acknowledged the agents keep
-	if err := c.Receive.TLS.load("receive.tls"); err != nil {
+	if err := c.Receive.TLS.loadServer("receive.tls"); err != nil {
 		return err
 	}
 	outputs, err := c.openOutputs(stdout, log)
@@ -98,12 +98,21 @@ func consume(args []string, stdout *os.File, stderr io.Writer, log *slog.Logger)
 			log.Info("the topic can be read again", "topic", cfg.Topic)
 		}
 	}
+	if out, ok := cfg.Output.(*analyze.TopicOutput); ok {
+		out.Notify = func(err error) {
+			if err != nil {
+				log.Warn("findings cannot be written, nothing is read", "topic", c.Consume.Alerts, "err", err)
+			} else {
+				log.Info("findings can be written again", "topic", c.Consume.Alerts)
+			}
+		}
+	}
 	consumer, err := analyze.New(cfg)
 	if err != nil {
 		return usageOr(err)
 	}
 	log.Info("consuming", "topic", cfg.Topic, "group", cfg.Group)
-	admin.serve(log, collector(consumeFamilies, consumeMetrics(consumer)))
+	admin.serve(log, collector(consumeFamilies, consumeMetrics(consumer, cfg.Output)))
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	return consumer.Run(ctx)
@@ -139,9 +148,11 @@ func (c *consumeConfig) open(stdout io.Writer) (analyze.Config, error) {
 	}
 	cfg.Output = analyze.NewLineOutput(stdout)
 	if c.Alerts != "" {
-		if cfg.Output, err = analyze.NewTopicOutput(cfg.Cluster, c.Alerts); err != nil {
-			err = fmt.Errorf("consume.alerts: %w", err)
+		out, err := analyze.NewTopicOutput(cfg.Cluster, c.Alerts)
+		if err != nil {
+			return cfg, usageError{fmt.Errorf("consume.alerts: %w", err)}
 		}
+		cfg.Output = out
 	}
 	return cfg, err
 }

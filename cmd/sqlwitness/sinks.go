@@ -68,6 +68,14 @@ func (t tlsConfig) load(key string) error {
 	return nil
 }
 
+// loadServer is load for a side that waits for connections: it needs a certificate.
+func (t tlsConfig) loadServer(key string) error {
+	if t.Enabled && (t.Cert == "" || t.Key == "") {
+		return usageError{fmt.Errorf("%s.cert, %s.key: missing, a server needs both", key, key)}
+	}
+	return t.load(key)
+}
+
 func (s saslConfig) check(key string) error {
 	if s.Mechanism != "" && s.User == "" {
 		return fmt.Errorf("%s.user: missing", key)

@@ -54,9 +54,13 @@ func TestRefusedAtStart(t *testing.T) {
 		{"run", "sinks: [{type: thrift, collectors: ['c1:99999']}]\n", 2, []string{"sinks.collectors", "c1:99999", "host:port"}},
 		{"run", "metrics: {listen: '0.0.0.0:9713'}\n", 2, []string{"metrics.listen", "0.0.0.0", "loopback"}},
 		{"receive", "receive: {listen: '192.0.2.1:7711'}\n", 1, []string{"receive.listen", "192.0.2.1"}},
-		{"receive", "receive: {tls: {enabled: true}}\n", 1, []string{"receive.listen", "certificate"}},
+		{"receive", "receive: {tls: {enabled: true}}\n", 2, []string{"receive.tls.cert", "missing"}},
 		{"receive", fmt.Sprintf("receive: {tls: {enabled: true, cert: %q, key: %q}}\n", oldCert, oldKey), 1, []string{"receive.tls.cert", expired}},
 		{"receive", "sinks: [{type: file, path: /no/such/x}]\n", 1, []string{"sinks.path", "/no/such/x"}},
+		{"run", "state_file: /no/such/state\n", 1, []string{"state_file", "/no/such"}},
+		{"run", "watch: {user: x, password_file: /no/such}\n", 2, []string{"watch.password_file", "/no/such"}},
+		{"run", "watch: {user: x, tls: verify, tls_ca: /no/such}\n", 2, []string{"watch.tls_ca", "/no/such"}},
+		{"consume", "consume: {brokers: ['127.0.0.1:1'], alerts: 'a b'}\n", 2, []string{"consume.alerts", "a b"}},
 		{"consume", "", 2, []string{"consume.brokers", "host:port"}},
 		{"consume", "consume: {brokers: ['127.0.0.1:1'], topic: 'a b'}\n", 2, []string{"topic", "a b", "letters"}},
 		{"consume", "consume: {brokers: ['127.0.0.1:1'], rules: /no/such}\n", 2, []string{"consume.rules", "/no/such"}},
@@ -271,6 +275,32 @@ func TestConsumeWaits(t *testing.T) {
 	c.end(t)
 	told := c.lines("the topic cannot be read")
 	if len(told) != 2 || !strings.Contains(told[0], "connection refused") || !strings.Contains(told[1], "there are other") || len(c.lines("the topic can be read again")) != 1 {
+		t.Errorf("the log: %s", c.log.String())
+	}
+}
+
+// TestConsumeAlerts: a topic of alerts that is not there is told once, and waited for.
+func TestConsumeAlerts(t *testing.T) {
+	t.Parallel()
+	_, text, _ := net.SplitHostPort(freeAddr(t))
+	port, _ := strconv.Atoi(text)
+	broker := "127.0.0.1:" + text
+	cluster := startKafka(t, port, kfake.SeedTopics(1, "events"))
+	defer cluster.Close()
+	if _, stderr, code := call(t, "read", "-c", write(t, "read.yaml", []byte(fmt.Sprintf("sinks: [{type: kafka, brokers: [%q], topic: events}]\n", broker))), demo); code != 0 {
+		t.Fatal(stderr)
+	}
+	c := begin(t, "consume", fmt.Sprintf("consume: {brokers: [%q], topic: events, alerts: audit}\n", broker))
+	waitFor(t, "the trouble to be told", func() bool { return len(c.lines("findings cannot be written, nothing is read")) > 0 })
+	values, _ := scrape(t, c.metrics)
+	if up, ok := values["sqlwitness_consume_alerts_up"]; !ok || up != 0 {
+		t.Errorf("consume_alerts_up is %v", up)
+	}
+	makeTopic(t)(port)
+	c.state(t, "sqlwitness_consume_alerts_up")
+	c.end(t)
+	told := c.lines("findings cannot be written, nothing is read")
+	if len(told) != 1 || len(c.lines("findings can be written again")) != 1 {
 		t.Errorf("the log: %s", c.log.String())
 	}
 }
