@@ -38,6 +38,9 @@ func buildAndRun(m *testing.M) int {
 	return m.Run()
 }
 
+// starting is held by whoever starts a server.
+var starting sync.Mutex
+
 func startServer(t *testing.T, o mariadb.Options) *mariadb.Server {
 	t.Helper()
 	if os.Getuid() != 0 {
@@ -47,6 +50,8 @@ func startServer(t *testing.T, o mariadb.Options) *mariadb.Server {
 		t.Fatal(err)
 	}
 	o.Init = Init
+	starting.Lock() // a start keeps a processor busy for a second
+	defer starting.Unlock()
 	srv, err := mariadb.Start(t.Context(), o)
 	if err != nil {
 		t.Fatal(err)

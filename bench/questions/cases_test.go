@@ -53,6 +53,7 @@ func (b *caseBench) id(s *Session) string {
 // TestCases: commands whose count is not plain, one kind at a time: the server's
 // count grows by what was audited.
 func TestCases(t *testing.T) {
+	t.Parallel()
 	srv := startServer(t, mariadb.Options{Args: schemaOn})
 	a := capture(t, srv, setting{watch: "socket: " + srv.Socket})
 	b := &caseBench{t: t, srv: srv}

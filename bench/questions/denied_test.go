@@ -14,6 +14,7 @@ import (
 // whatever it was denied before and to the agent itself, beside the failed logins that
 // were seen on the wire.
 func TestDenied(t *testing.T) {
+	t.Parallel()
 	srv := startServer(t, mariadb.Options{Args: schemaOn})
 	admin, err := Dial(t.Context(), "unix", srv.Socket, "root", "")
 	if err != nil {
@@ -63,6 +64,7 @@ func TestDenied(t *testing.T) {
 // TestReset: a restart of the server and FLUSH STATUS are named in the report that
 // follows, and the comparison begins anew.
 func TestReset(t *testing.T) {
+	t.Parallel()
 	srv := startServer(t, mariadb.Options{})
 	a := capture(t, srv, setting{})
 	var truth Truth

@@ -11,6 +11,7 @@ import (
 // TestPending: commands that run while the server is asked, also while it is for the
 // first time, are no loss and no gain. The server counts them as they begin.
 func TestPending(t *testing.T) {
+	t.Parallel()
 	srv := startServer(t, mariadb.Options{})
 	addr := srv.Addr("127.0.0.1")
 	sleepers := make([]*Session, 8)
@@ -59,6 +60,7 @@ func TestPending(t *testing.T) {
 // TestInitConnect: what the server asks itself at logins is not on the wire, and is
 // not taken for a loss.
 func TestInitConnect(t *testing.T) {
+	t.Parallel()
 	srv := startServer(t, mariadb.Options{Args: []string{"--init-connect=SET @a = 1; SET @b = 2"}})
 	root, err := Dial(t.Context(), "unix", srv.Socket, "root", "")
 	if err != nil {

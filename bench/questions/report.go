@@ -9,6 +9,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"strings"
 	"time"
 )
 
@@ -18,7 +19,7 @@ import (
 func WriteConfig(dir, capture, watch string) (string, error) {
 	secret, config := filepath.Join(dir, "password"), filepath.Join(dir, "config.yaml")
 	text := fmt.Sprintf("capture: {%s}\nmask: off\nevents: {output: json}\nreport_interval: 1s\n"+
-		"watch: {%s, user: %s, password_file: %s, interval: 1s}\n", capture, watch, watchUser, secret)
+		"watch: {%s, user: %s, password_file: '%s', interval: 1s}\n", capture, watch, watchUser, strings.ReplaceAll(secret, "'", "''"))
 	return config, errors.Join(os.WriteFile(secret, []byte(watchPassword), 0o600), os.WriteFile(config, []byte(text), 0o600))
 }
 
