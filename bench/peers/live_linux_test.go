@@ -3,6 +3,7 @@ package peers
 import (
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -91,10 +92,9 @@ func TestStop(t *testing.T) {
 	if err := g.stop(100 * time.Millisecond); err != errBehind {
 		t.Errorf("got %v", err)
 	}
-	time.Sleep(50 * time.Millisecond)
-	for _, pid := range pids {
-		if state, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid)); err == nil && !strings.Contains(string(state), ") Z ") {
-			t.Errorf("%d lives: %s", pid, state)
+	for until := time.Now().Add(5 * time.Second); slices.ContainsFunc(pids, lives); time.Sleep(10 * time.Millisecond) {
+		if time.Now().After(until) {
+			t.Fatalf("one of %v lives", pids)
 		}
 	}
 
@@ -105,6 +105,12 @@ func TestStop(t *testing.T) {
 	if err := g.stop(5 * time.Second); err != nil {
 		t.Errorf("got %v", err)
 	}
+}
+
+// lives tells whether a process is there and no zombie.
+func lives(pid int) bool {
+	state, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	return err == nil && !strings.Contains(string(state), ") Z ")
 }
 
 // The processor time is that of all processes of the group.

@@ -46,7 +46,8 @@ func Table(r Report) string {
 func Markdown(r Report, p Published) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "`%s`, %s; %s. %d connections, %d command in flight on each, one row of %d bytes in each answer, over the loopback device, %v at each rate. "+
-		"Each tool wrote what it saw; a statement that was not there within %v after the load's end is lost. Buffers are %d MiB where a tool lets one choose.\n\n",
+		"Each tool wrote what it saw; a statement that was not there within %v after the load's end is lost. Buffers are %d MiB where a tool lets one choose, "+
+		"and part of its memory. What the kernel does to fill them is done by the load's processes, and counts for no tool.\n\n",
 		r.Command, r.Date, strings.Join(r.Machine, ", "), r.Load.Connections, r.Load.Depth, r.Load.RowBytes, r.Load.Duration, maxCatchUp, bufferMiB)
 	b.WriteString("Lost · CPU of one core, all processes of the tool · µs of CPU per statement seen:\n\n")
 	matrix(&b, r)
