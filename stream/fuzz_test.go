@@ -42,7 +42,7 @@ func play(t *testing.T, config Config, input []byte, prelude ...string) {
 			c.client.heldBytes, c.server.heldBytes, len(c.waiting), len(c.statements))
 	}
 	talk.close()
-	checkLedger(t, &talk.env.Stats)
+	checkLedger(t, talk.env)
 }
 
 // disturb changes the segment that is about to be fed.

@@ -81,7 +81,7 @@ func replay(t *testing.T, segments []probe.Segment, batch func() int) string {
 		reason = c.Reason()
 	}
 	c.Close(reason)
-	checkLedger(t, &env.Stats)
+	checkLedger(t, env)
 	return out.String()
 }
 

@@ -69,14 +69,29 @@ func runScript(t *testing.T, script string) string {
 		}
 	}
 	talk.close()
-	checkLedger(t, &talk.env.Stats)
+	checkLedger(t, talk.env)
 	return out.String()
 }
 
-// checkLedger holds the counters against the sums that Stats promises, for
-// connections that are all closed.
-func checkLedger(t *testing.T, s *Stats) {
+// checkLedger holds the counters against the sums that Stats promises, and the tallies
+// of servers against both, for connections that are all closed.
+func checkLedger(t *testing.T, env *Env) {
 	t.Helper()
+	s := &env.Stats
+	var all Tally
+	for i := range env.Tallies() {
+		all.Add(&env.Tallies()[i])
+	}
+	begun := uint64(0)
+	for _, n := range all.Commands {
+		begun += n
+	}
+	if begun != s.Commands || all.Commands != s.ByCommand || all.Held != 0 || all.Running != 0 || all.Unsure > all.More {
+		t.Errorf("%d commands, tallied %+v, by their events %v", s.Commands, all, s.ByCommand)
+	}
+	if all.LoginsFailed != s.LoginsFailed || all.TLSSessions != s.TLSSessions {
+		t.Errorf("%d logins failed, %d TLS sessions, tallied %+v", s.LoginsFailed, s.TLSSessions, all)
+	}
 	if sum := s.ParsedBytes + s.RepeatedBytes + s.SkippedBytes + s.OpaqueBytes + s.DiscardedBytes + s.HeldBytes; sum != s.Bytes {
 		t.Errorf("bytes: %d fed, %d in classes: %+v", s.Bytes, sum, *s)
 	}
