@@ -12,15 +12,15 @@ var ErrNoLiveCapture = errors.New("live capture needs Linux, or a build with the
 
 // The geometry of a ring.
 const (
-	DefaultBlocks       = 512
-	DefaultBlockBytes   = 128 << 10
-	DefaultBlockTimeout = 5 * time.Millisecond
+	DefaultBlocks       = 128
+	DefaultBlockBytes   = 512 << 10
+	DefaultBlockTimeout = 50 * time.Millisecond
 	DefaultIdleWake     = 250 * time.Millisecond
+	MinBlockBytes       = 128 << 10
 
 	// minRingTime is how long a stopped reader loses nothing: each timeout
 	// retires a block, however empty.
 	minRingTime   = 2 * time.Second
-	minBlockBytes = 128 << 10
 	maxBlockBytes = 16 << 20
 	maxRingBytes  = 2 << 30
 	maxShards     = 64
@@ -63,9 +63,9 @@ func (c Config) withDefaults() (Config, error) {
 		return c, fmt.Errorf("shards %d: allowed are 1 to %d", c.Shards, maxShards)
 	case c.BlockTimeout < time.Millisecond || c.BlockTimeout > time.Second || c.BlockTimeout%time.Millisecond != 0:
 		return c, fmt.Errorf("tick %v: allowed are whole milliseconds from 1ms to 1s", c.BlockTimeout)
-	case c.BlockBytes < minBlockBytes || c.BlockBytes > maxBlockBytes || c.BlockBytes%page != 0:
+	case c.BlockBytes < MinBlockBytes || c.BlockBytes > maxBlockBytes || c.BlockBytes%page != 0:
 		return c, fmt.Errorf("ring block of %d bytes (ring_mib / ring_blocks): allowed are multiples of %d from %d to %d",
-			c.BlockBytes, page, minBlockBytes, maxBlockBytes)
+			c.BlockBytes, page, MinBlockBytes, maxBlockBytes)
 	case c.Blocks < 1 || time.Duration(c.Blocks)*c.BlockTimeout < minRingTime:
 		return c, fmt.Errorf("ring_blocks %d with tick %v holds %v: at least %v needed, so ring_blocks must be %d or more",
 			c.Blocks, c.BlockTimeout, time.Duration(c.Blocks)*c.BlockTimeout, minRingTime, int(minRingTime/c.BlockTimeout))

@@ -22,7 +22,7 @@ func TestFanoutIsFlowHash(t *testing.T) {
 		index int
 	}{{"received", w.toIndex}, {"sent", w.fromIndex}} {
 		t.Run(side.name, func(t *testing.T) {
-			g := openGroup(t, Config{Shards: shards, Filter: Filter{Ports: []uint16{3306}, Interfaces: []int{side.index}}, IdleWake: 20 * time.Millisecond})
+			g := openGroup(t, Config{Shards: shards, Filter: Filter{Ports: []uint16{3306}, Interfaces: []int{side.index}}, BlockTimeout: 20 * time.Millisecond, IdleWake: 20 * time.Millisecond})
 			var done []<-chan capture
 			for _, r := range g.Rings() {
 				done = append(done, collect(r))

@@ -163,7 +163,7 @@ func TestStalledReaderLosesNothing(t *testing.T) {
 func TestFullRingCountsDrops(t *testing.T) {
 	live(t)
 	w := newWire(t)
-	g := openGroup(t, Config{Filter: Filter{Ports: []uint16{3306}, Interfaces: []int{w.toIndex}}, Blocks: 32, BlockTimeout: 100 * time.Millisecond})
+	g := openGroup(t, Config{Filter: Filter{Ports: []uint16{3306}, Interfaces: []int{w.toIndex}}, Blocks: 32, BlockBytes: MinBlockBytes, BlockTimeout: 100 * time.Millisecond})
 	r := g.Rings()[0]
 	const n = 300
 	for i := range n {
@@ -184,7 +184,7 @@ func TestFullRingCountsDrops(t *testing.T) {
 func TestStopAfterManyRounds(t *testing.T) {
 	live(t)
 	w := newWire(t)
-	g := openGroup(t, Config{Filter: Filter{Ports: []uint16{3306}, Interfaces: []int{w.toIndex}}, Blocks: 20, BlockTimeout: 100 * time.Millisecond})
+	g := openGroup(t, Config{Filter: Filter{Ports: []uint16{3306}, Interfaces: []int{w.toIndex}}, Blocks: 20, BlockBytes: MinBlockBytes, BlockTimeout: 100 * time.Millisecond})
 	r := g.Rings()[0]
 	seen := 0
 	for i := range 200 {
@@ -297,7 +297,7 @@ func TestWithoutPrivileges(t *testing.T) {
 // Without traffic time passes all the same.
 func TestIdleBatches(t *testing.T) {
 	live(t)
-	g := openGroup(t, Config{Filter: Filter{Ports: []uint16{3306}, Interfaces: []int{}}, IdleWake: 20 * time.Millisecond})
+	g := openGroup(t, Config{Filter: Filter{Ports: []uint16{3306}, Interfaces: []int{}}, BlockTimeout: 20 * time.Millisecond, IdleWake: 20 * time.Millisecond})
 	r := g.Rings()[0]
 	start, last := time.Now(), int64(0)
 	for i := range 5 {
@@ -367,11 +367,11 @@ func TestConfigBounds(t *testing.T) {
 		{Config{}, "ports: 0 given"},
 		{Config{Filter: ok, Shards: 65}, "shards 65: allowed are 1 to 64"},
 		{Config{Filter: ok, Shards: -1}, "shards -1"},
-		{Config{Filter: ok, Blocks: 64}, "ring_blocks 64 with tick 5ms holds 320ms: at least 2s needed, so ring_blocks must be 400 or more"},
+		{Config{Filter: ok, Blocks: 32}, "ring_blocks 32 with tick 50ms holds 1.6s: at least 2s needed, so ring_blocks must be 40 or more"},
 		{Config{Filter: ok, BlockBytes: 64 << 10}, "ring block of 65536 bytes"},
 		{Config{Filter: ok, BlockBytes: 200_000}, "ring block of 200000 bytes"},
 		{Config{Filter: ok, BlockTimeout: 500 * time.Microsecond}, "tick 500µs: allowed are whole milliseconds"},
-		{Config{Filter: ok, BlockBytes: 16 << 20}, "allowed are up to 2048 MiB"},
+		{Config{Filter: ok, Blocks: 512, BlockBytes: 16 << 20}, "allowed are up to 2048 MiB"},
 		{Config{Filter: ok, IdleWake: time.Millisecond}, "must not be shorter than tick"},
 	} {
 		if _, err := OpenGroup(tt.c); err == nil || !strings.Contains(err.Error(), tt.want) {

@@ -31,15 +31,14 @@ func TestUnseenReturn(t *testing.T) {
 		}
 		return c
 	}
-	a := capture(t, srv, setting{})
+	a := capture(t, srv, setting{ring: smallRing})
 	ports := lowPorts(t, churnClients)
 	clients := make([]*client, len(ports))
 	for i, port := range ports {
 		clients[i] = dialFrom(port, "ann")
 		sendMarked(t, clients[i], "ann", 1)
 	}
-	// Something in each block, so that the ring is full of them after 512 times 5 ms,
-	// or 10 ms where the kernel's clock ticks so.
+	// Something in each block, so that the ring is full of them after 2.4 s.
 	filler := dialUser(t, srv, "cleo")
 	var over atomic.Bool
 	filled := make(chan error, 1)

@@ -95,8 +95,7 @@ func TestSockets(t *testing.T) {
 }
 
 // pause stops the agent, and fills its ring, until the function that it returns is
-// called. The ring holds 512 ticks of 5 ms, or of 10 ms where the kernel's clock ticks
-// so: what comes later is lost.
+// called. The ring holds 2.4 s of ticks: what comes later is lost.
 func pause(t *testing.T, a *run, filler *Session) (goOn func()) {
 	t.Helper()
 	if err := syscall.Kill(a.Pid(), syscall.SIGSTOP); err != nil {

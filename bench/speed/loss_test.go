@@ -25,7 +25,7 @@ func TestLoss(t *testing.T) {
 		{"rate=max/depth=1/on=veth", onVeth, sqlwitness(), generator.LoadConfig{Conns: 16, Depth: 1}},
 		{"rate=max/depth=4/on=veth", onVeth, sqlwitness(), generator.LoadConfig{Conns: 16, Depth: 4}},
 		{"rate=max/depth=4/on=lo", onLoopback, sqlwitness(), generator.LoadConfig{Conns: 64, Depth: 4}},
-		{"rate=max/depth=4/on=veth/nice=19", onVeth, niced, generator.LoadConfig{Conns: 16, Depth: 4}},
+		{"rate=high/depth=4/on=veth/nice=19", onVeth, niced, generator.LoadConfig{Conns: 16, Rate: pick(40_000., 0), Depth: 4}},
 		{"rate=20000/on=veth/nice=19/prepared=10", onVeth, niced, generator.LoadConfig{Conns: 16, Rate: 20_000, Depth: 4, Prepared: 10}},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -312,7 +312,7 @@ func (c *captureConfig) validateRing() error {
 	if held := time.Duration(c.RingBlocks) * c.Tick; held < 2*time.Second {
 		return fmt.Errorf("capture.ring_blocks: %d blocks of tick %v hold %v, at least 2s are needed", c.RingBlocks, c.Tick, held)
 	}
-	if block := c.RingMiB << 20 / c.RingBlocks; block < probe.DefaultBlockBytes {
+	if block := c.RingMiB << 20 / c.RingBlocks; block < probe.MinBlockBytes {
 		return fmt.Errorf("capture.ring_mib: %d MiB in %d blocks are %d bytes each, at least 131072 are needed", c.RingMiB, c.RingBlocks, block)
 	}
 	return nil

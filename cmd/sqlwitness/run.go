@@ -60,6 +60,9 @@ func runEngine(open openEngine, args []string, stdout *os.File, stderr io.Writer
 	if os.Getenv("GOMEMLIMIT") == "" { // the rings are not the heap's
 		debug.SetMemoryLimit(int64(max(c.heapMiB(), minHeapMiB)*c.Capture.Shards+c.queuesMiB()) << 20)
 	}
+	if os.Getenv("GOGC") == "" { // little is allocated but what lasts: memory is dearer than collections
+		debug.SetGCPercent(25)
+	}
 	if os.Getenv("GOMAXPROCS") == "" {
 		// Writers and the rest run in the pauses of the shards: to wake another
 		// processor for the work of a tick costs more than that work.
@@ -79,7 +82,7 @@ func runEngine(open openEngine, args []string, stdout *os.File, stderr io.Writer
 func (c *config) blockBytes(interfaces []int, log *slog.Logger) int {
 	size := c.Capture.RingMiB << 20 / max(c.Capture.RingBlocks, 1)
 	largest, err := probe.MaxSegment(interfaces)
-	if err != nil || 2*largest <= size || size < probe.DefaultBlockBytes {
+	if err != nil || 2*largest <= size || size < probe.MinBlockBytes {
 		return size // too small a block is refused, not raised
 	}
 	raised := size
