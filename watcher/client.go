@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"net/netip"
 	"sync/atomic"
 	"time"
 
@@ -25,11 +26,12 @@ type client struct {
 	conn   *sql.Conn     // nil = not connected
 	closed bool
 
-	questions atomic.Uint64          // sent over all connections, as the server counts them
-	connects  atomic.Uint64          // connections made
-	local     atomic.Bool            // the last of them was to this machine
-	denied    atomic.Uint64          // logins and questions that the server denied
-	secret    atomic.Pointer[string] // the password of the last login
+	questions atomic.Uint64              // sent over all connections, as the server counts them
+	connects  atomic.Uint64              // connections made
+	local     atomic.Bool                // the last of them was to this machine
+	peer      atomic.Pointer[netip.Addr] // of the last of them; not valid: a unix socket, or not known
+	denied    atomic.Uint64              // logins and questions that the server denied
+	secret    atomic.Pointer[string]     // the password of the last login
 }
 
 var errClosed = errors.New("the watcher is closed")
@@ -52,6 +54,11 @@ func (c *client) noteConnect(conn net.Conn) {
 	local, isTCP := conn.LocalAddr().(*net.TCPAddr)
 	remote, _ := conn.RemoteAddr().(*net.TCPAddr)
 	c.local.Store(!isTCP || remote != nil && (remote.IP.IsLoopback() || remote.IP.Equal(local.IP)))
+	var peer netip.Addr
+	if remote != nil {
+		peer = remote.AddrPort().Addr().Unmap().WithZone("")
+	}
+	c.peer.Store(&peer)
 }
 
 // connector logs in as e says. told gets each password that it reads, dialled each

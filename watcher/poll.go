@@ -36,6 +36,7 @@ func (w *Watcher) poll(ctx context.Context) func() time.Time {
 func (w *Watcher) read(ctx context.Context, asked []wanted) error {
 	began := time.Now()
 	s := &Snapshot{BeginNs: began.UnixNano(), Server: w.own.info}
+	w.place(&s.Server)
 	rows, err := w.list(ctx)
 	if err != nil {
 		return err
@@ -69,6 +70,16 @@ func (w *Watcher) read(ctx context.Context, asked []wanted) error {
 		w.server.leave() // a privilege that is granted now counts from the next login on
 	}
 	return nil
+}
+
+// place tells where the server is. Addresses of this machine may come and go.
+func (w *Watcher) place(info *ServerInfo) {
+	if peer := w.server.peer.Load(); peer != nil {
+		info.At = *peer
+	}
+	if w.server.local.Load() {
+		info.Here = here()
+	}
 }
 
 // list reads the process list from where this server has it best.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"errors"
+	"net/netip"
 	"strconv"
 	"strings"
 
@@ -29,6 +30,10 @@ type ServerInfo struct {
 	Flavour          Flavour
 	Hostname         string
 	Port             uint16
+	// At is the address that the watcher reached the server at, not valid over a unix
+	// socket. Here are the addresses of this machine, nil if that was not on it.
+	At   netip.Addr
+	Here []netip.Addr
 	// OtherPorts are those that the server listens on as well: extra_port of
 	// MariaDB, admin_port of MySQL where admin_address is set.
 	OtherPorts  []uint16

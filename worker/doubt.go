@@ -80,7 +80,7 @@ func (s *Shard) replace(snap *watcher.Snapshot) {
 	for e := s.table.oldest(); e != nil; {
 		next := e.newer
 		peer := e.conn.Peer()
-		if peer.ConnectionID != 0 && !e.conn.Doubtful() && e.conn.FirstNs() < snap.BeginNs && lists(snap, e) {
+		if peer.ConnectionID != 0 && !e.conn.Doubtful() && e.conn.FirstNs() < snap.BeginNs && s.lists(snap, e) {
 			if row, ok := successor(snap, peer); ok && !stream.SameID(row.ConnectionID, peer.ConnectionID) {
 				s.stats.Replaced++
 				s.close(e, stream.EndGone, s.nowNs)

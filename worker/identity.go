@@ -27,6 +27,7 @@ type Watcher interface {
 type identities struct {
 	watcher   Watcher
 	serial    uint64 // of the snapshot that was applied last
+	servers   servers
 	anonymous map[*entry]struct{}
 	waiting   []*entry // the one that waits longest first
 	bytes     int
@@ -133,13 +134,14 @@ func (s *Shard) identify() {
 // apply looks the connections up whose user is not known for certain, then those
 // that are another's now, and those that are gone.
 func (s *Shard) apply(snap *watcher.Snapshot) {
+	s.prove(snap)
 	for e := range s.ids.anonymous {
 		peer := e.conn.Peer()
 		row, ok := snap.Find(peer.Addr, peer.ConnectionID)
 		if !ok && e.conn.Doubtful() {
 			row, ok = successor(snap, peer)
 		}
-		if ok && lists(snap, e) && s.sure(e, identity(row), snap) {
+		if ok && s.lists(snap, e) && s.sure(e, identity(row), snap) {
 			if !e.conn.Anonymous() && !e.conn.Listed() {
 				s.found(e)
 				continue
@@ -161,12 +163,6 @@ func (s *Shard) apply(snap *watcher.Snapshot) {
 	s.replace(snap)
 	s.expire(snap)
 	s.sockets.apply(s, snap)
-}
-
-// lists reports that a snapshot speaks of an entry's server: several may be
-// captured, one is watched.
-func lists(snap *watcher.Snapshot, e *entry) bool {
-	return snap.Server.Port == 0 || snap.Server.Port == e.flow.Server.Port()
 }
 
 // identity translates a row of the process list.
@@ -200,7 +196,7 @@ func (s *Shard) expire(snap *watcher.Snapshot) {
 		next := e.newer
 		peer := e.conn.Peer()
 		switch {
-		case e.conn.LastNs() >= snap.BeginNs || !lists(snap, e):
+		case e.conn.LastNs() >= snap.BeginNs || !s.lists(snap, e):
 		case snap.Present(peer.Addr, peer.ConnectionID):
 			e.listed, e.missing = true, 0
 		case e.listed:

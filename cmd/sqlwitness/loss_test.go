@@ -106,6 +106,13 @@ func TestSum(t *testing.T) {
 			t.Errorf("%s: %+v, want %+v", server, got, want)
 		}
 	}
+	info.BindAddress = "127.0.0.1" // another server may listen at the others
+	for server, want := range map[string]sum{"127.0.0.1:3306": one, "127.0.0.2:3306": {}, "192.0.2.1:3306": {}, "192.0.2.1:3308": one} {
+		if got := s.sum([]stream.Tally{tally(server)}, &info); got != want {
+			t.Errorf("bound to %s: %s: %+v, want %+v", info.BindAddress, server, got, want)
+		}
+	}
+	info.BindAddress = "*"
 	both := s.sum([]stream.Tally{tally("127.0.0.1:3306"), tally("192.0.2.1:3306")}, &info)
 	if both.questions != 24 || both.connects != 6 {
 		t.Errorf("two addresses: %+v", both)

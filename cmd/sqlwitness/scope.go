@@ -63,7 +63,8 @@ func (s *scope) sum(tallies []stream.Tally, info *watcher.ServerInfo) (out sum) 
 			out.crowded = true
 		}
 		ours := t.Server.Port() == info.Port || slices.Contains(info.OtherPorts, t.Server.Port())
-		if !ours || !t.Server.Addr().IsLoopback() && !slices.Contains(local, t.Server.Addr().WithZone("")) {
+		at := t.Server.Addr().WithZone("")
+		if !ours || !at.IsLoopback() && !slices.Contains(local, at) || t.Server.Port() == info.Port && !info.Listens(at) {
 			continue
 		}
 		for j, n := range t.Commands {
