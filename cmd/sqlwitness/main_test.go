@@ -309,3 +309,20 @@ func TestConfigPrint(t *testing.T) {
 		t.Errorf("exit code %d, read back:\n%s%s\nwant:\n%s", code, stderr, again, printed)
 	}
 }
+
+func TestProcessors(t *testing.T) {
+	c := defaultConfig()
+	zipped := c
+	zipped.Sinks = []sinkConfig{{Type: "stdout"}, {Type: "file", Path: "f", Gzip: true}}
+	wide := c
+	wide.Capture.Shards = 8
+	for _, tt := range []struct {
+		c    config
+		all  int
+		want int
+	}{{c, 64, 1}, {zipped, 64, 2}, {zipped, 1, 1}, {wide, 64, 8}, {wide, 2, 2}} {
+		if got := tt.c.processors(tt.all); got != tt.want {
+			t.Errorf("%d shards, sinks %+v, %d processors: %d, want %d", tt.c.Capture.Shards, tt.c.Sinks, tt.all, got, tt.want)
+		}
+	}
+}

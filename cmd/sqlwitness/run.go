@@ -64,9 +64,7 @@ func runEngine(open openEngine, args []string, stdout *os.File, stderr io.Writer
 		debug.SetGCPercent(25)
 	}
 	if os.Getenv("GOMAXPROCS") == "" {
-		// Writers and the rest run in the pauses of the shards: to wake another
-		// processor for the work of a tick costs more than that work.
-		runtime.GOMAXPROCS(min(c.Capture.Shards, runtime.GOMAXPROCS(0)))
+		runtime.GOMAXPROCS(c.processors(runtime.GOMAXPROCS(0)))
 	}
 	p, err := c.openPipeline(stdout, log, len(engine.sources()), false)
 	if err != nil {
@@ -74,6 +72,18 @@ func runEngine(open openEngine, args []string, stdout *os.File, stderr io.Writer
 	}
 	l := &live{filter: filter, engine: engine, pipeline: p, admin: admin, log: log}
 	return l.run(stderr)
+}
+
+// processors is how many of those that there are the agent runs on: one for each
+// shard. Writers and the rest run in the shards' pauses: to wake another processor
+// for the work of a tick costs more than that work. Only compression needs one more:
+// its thread has the lowest priority, and a shard must not wait for it.
+func (c *config) processors(all int) int {
+	n := c.Capture.Shards
+	if slices.ContainsFunc(c.Sinks, func(s sinkConfig) bool { return s.Gzip }) {
+		n++
+	}
+	return min(n, all)
 }
 
 // blockBytes is the size of a ring's block. It is raised where the devices send
