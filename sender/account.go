@@ -106,6 +106,9 @@ func (x *lexer) privilegesRead() {
 func (x *lexer) account(s []byte, i, j int) int {
 	st := &x.st
 	st.expect = false
+	if st.uncalled {
+		return j
+	}
 	a := account{user: span{start: int32(i), end: int32(j)}}
 	end := j
 	at := j

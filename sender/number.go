@@ -101,7 +101,7 @@ func (x *lexer) exponent(s []byte, start, e int) int {
 func (x *lexer) numeral(s []byte, start, end int, k spanKind) int {
 	if x.st.watch {
 		x.st.literal()
-		if x.st.keepNumbers && x.st.depth == 0 && k == spanNumber {
+		if x.st.keepNumbers && !x.st.uncalled && x.st.depth == 0 && k == spanNumber {
 			return end
 		}
 	}

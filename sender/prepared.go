@@ -4,7 +4,7 @@ package sender
 func (x *lexer) watchedText(s []byte, start, open, end int) int {
 	st := &x.st
 	switch {
-	case st.expect && start == open && st.credential == credentialNone:
+	case st.expect && start == open && st.credential == credentialNone && !st.uncalled:
 		st.seen = true
 		return x.account(s, start, end)
 	case st.prepare && start == open && x.preparedText(s[:end-1], open):
@@ -26,7 +26,7 @@ func (x *lexer) preparedText(s []byte, open int) bool {
 			return false
 		}
 	}
-	if x.nested {
+	if x.nested || x.st.ownModes {
 		return false
 	}
 	outer, secrets, spans := x.st, x.anySecrets, len(x.spans)

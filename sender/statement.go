@@ -52,6 +52,9 @@ type statement struct {
 
 	secret      bool // it handles credentials
 	mysqlSchema bool
+
+	ownModes bool // SET STATEMENT: what it runs may be read in another mode than it itself
+	uncalled bool // it stands behind a `;` of a server that takes one statement: never run
 }
 
 // The values of statement.credential.
@@ -131,7 +134,7 @@ func (x *lexer) advance(k keyword) {
 		}
 	case phaseStatement:
 		if k == kwFor && st.depth == 0 {
-			st.phase, st.command = phaseVerb, sqlCommand{}
+			st.phase, st.command, st.ownModes = phaseVerb, sqlCommand{}, true
 		}
 	case phaseSet:
 		x.setWord(k)
@@ -262,15 +265,17 @@ func (x *lexer) punct(c byte) {
 	}
 }
 
-// semicolon ends a statement, unless it stands inside a stored program or the
-// server does not take several.
+// semicolon ends a statement, unless it stands inside a stored program. A server
+// that does not take several refuses what stands behind it, and it is no statement,
+// but lexed like one: nothing that is kept before the `;` is kept behind it.
 func (x *lexer) semicolon() {
 	st := &x.st
-	if st.grammar == grammarBody && st.body.semicolon() || !x.multi && !x.nested {
+	if st.grammar == grammarBody && st.body.semicolon() {
 		return
 	}
 	x.endStatement()
 	x.st = newStatement()
+	x.st.uncalled = !x.multi && !x.nested && x.found > 0
 }
 
 // endStatement lists the statement and decides which of its spans count.
@@ -285,7 +290,7 @@ func (x *lexer) endStatement() {
 		}
 		return
 	}
-	if st.seen {
+	if st.seen && !st.uncalled {
 		x.found++
 		if len(x.commands) < maxListed {
 			x.commands = append(x.commands, st.command)
