@@ -202,6 +202,12 @@ func TestWindows(t *testing.T) {
 		{"distinct", "distinct: user, count: 3, window: 60s", "....!", []Event{ev(0, "a", 1), ev(1, "b", 1), ev(2, "a", 1), ev(3, unknown, 1), ev(4, "c", 1)}},
 		{"distinct slides", "distinct: user, count: 3, window: 60s", "...", []Event{ev(0, "a", 1), ev(50, "b", 1), ev(65, "c", 1)}},
 		{"first", "first: true, by: [user], window: 1h", "!.!.", []Event{ev(0, "a", 1), ev(1, "a", 1), ev(2, "b", 1), ev(3, "b", 1)}},
+		{"first again behind the window", "first: true, by: [user], window: 1h", "!..!", []Event{ev(0, "a", 1), ev(3600, "a", 1), ev(7200, "a", 1), ev(10801, "a", 1)}},
+		{"quiet when the clock was set back", "window: 10s", "!.!", []Event{ev(9000, "a", 1), ev(8000, "a", 1), ev(0, "a", 1)}},
+		{"counted when the clock was set back", "count: 3, window: 10s", "....!", []Event{ev(9000, "a", 1), ev(9001, "a", 1), ev(0, "a", 1), ev(1, "a", 1), ev(9, "a", 1)}},
+		{"summed when the clock was set back", "sum: rows, count: 100, window: 60s", "..!", []Event{ev(9000, "a", 90), ev(0, "a", 50), ev(1, "a", 50)}},
+		{"first when the clock was set back", "first: true, window: 1h", "!!.", []Event{ev(90_000, "a", 1), ev(0, "a", 1), ev(1, "a", 1)}},
+		{"clocks that differ", "count: 3, window: 10s", "...!", []Event{ev(1800, "a", 1), ev(0, "a", 1), ev(1801, "a", 1), ev(1802, "a", 1)}},
 		{"cooldown", "count: 2, window: 10s, cooldown: 60s", ".!....!", []Event{ev(0, "a", 1), ev(1, "a", 1), ev(2, "a", 1), ev(3, "a", 1), ev(59, "a", 1), ev(60, "a", 1), ev(61, "a", 1)}},
 	} {
 		if got := run(rule(c.spec), c.events...); got != c.want {
@@ -228,6 +234,21 @@ func TestWindowsAreBounded(t *testing.T) {
 	e.User, e.at = "later", time.Unix(1011, 0)
 	if ws.observe(r.list[0], &e); len(ws.byKey) != 1 {
 		t.Errorf("%d keys after a sweep", len(ws.byKey))
+	}
+	// With a long window a full rule looks for room now and then, not at every event.
+	long, _ := ParseRules([]byte("{rules: [{name: a, severity: low, when: 'true', by: [user], first: true, window: 720h}]}"))
+	ws = &windows{byKey: map[string]*window{}}
+	for i := range maxKeys + 1 {
+		e.User = fmt.Sprint(i)
+		ws.observe(long.list[0], &e)
+	}
+	ws.byKey["7"].Marks = nil
+	for _, later := range []time.Duration{time.Second, 11 * time.Hour, 13 * time.Hour} {
+		e.User, e.at = later.String(), time.Unix(1011, 0).Add(later)
+		ws.observe(long.list[0], &e)
+	}
+	if ws.overflow != 3 || ws.byKey["13h0m0s"] == nil || len(ws.byKey) != maxKeys {
+		t.Errorf("%d keys, %d overflow", len(ws.byKey), ws.overflow)
 	}
 	sum, _ := ParseRules([]byte("{rules: [{name: a, severity: low, when: 'true', sum: rows, count: 1000000000, window: 720h}]}"))
 	ws = &windows{byKey: map[string]*window{}}

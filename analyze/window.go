@@ -14,6 +14,9 @@ const (
 	maxMarks = 4096
 	// slots is into how many parts a window is divided where values are summed.
 	slots = 60
+	// maxSkew is by how much the clocks of agents may differ. What is later than an
+	// event by more, and a window, was noted before a clock was set back.
+	maxSkew = time.Hour
 )
 
 // A window is what a rule remembers of one key.
@@ -33,7 +36,6 @@ type mark struct {
 // add counts an event and returns what the window now holds.
 func (w *window) add(r *Rule, at time.Time, value float64, text string) float64 {
 	now := at.UnixNano()
-	w.expire(now - int64(r.window))
 	switch {
 	case r.Distinct != "":
 		w.addDistinct(now, text)
@@ -67,18 +69,20 @@ func (w *window) addDistinct(now int64, text string) {
 	}
 }
 
-func (w *window) expire(before int64) {
-	n := 0
-	for n < len(w.Marks) && w.Marks[n].At < before {
-		n++
+// expire forgets what is out of the rule's window at the time of an event.
+func (w *window) expire(r *Rule, at time.Time) {
+	before, behind := at.Add(-r.window).UnixNano(), at.Add(r.window+maxSkew).UnixNano()
+	w.Marks = slices.DeleteFunc(w.Marks, func(m mark) bool { return m.At < before || m.At > behind })
+	if w.Quiet > at.Add(r.window+r.cooldown+maxSkew).UnixNano() {
+		w.Quiet = 0
 	}
-	w.Marks = slices.Delete(w.Marks, 0, n)
 }
 
 // windows are those of one rule, by the values of its `by` fields.
 type windows struct {
 	byKey    map[string]*window
-	overflow uint64 // events of keys for which there was no room
+	overflow uint64    // events of keys for which there was no room
+	swept    time.Time // of the event at which keys were forgotten last
 }
 
 // get is the window of a key, or nil if there are too many.
@@ -86,7 +90,7 @@ func (ws *windows) get(r *Rule, key string, at time.Time) *window {
 	if w := ws.byKey[key]; w != nil {
 		return w
 	}
-	if len(ws.byKey) >= maxKeys {
+	if len(ws.byKey) >= maxKeys && at.Sub(ws.swept).Abs() >= r.window/slots {
 		ws.sweep(r, at)
 	}
 	if len(ws.byKey) >= maxKeys {
@@ -98,11 +102,13 @@ func (ws *windows) get(r *Rule, key string, at time.Time) *window {
 	return w
 }
 
-// sweep forgets keys that have been quiet for longer than the window.
+// sweep forgets keys that have been quiet for longer than the window. It looks at
+// all, so it is not for every event.
 func (ws *windows) sweep(r *Rule, at time.Time) {
+	ws.swept = at
 	now := at.UnixNano()
 	for key, w := range ws.byKey {
-		if w.expire(now - int64(r.window)); len(w.Marks) == 0 && w.Quiet < now {
+		if w.expire(r, at); len(w.Marks) == 0 && w.Quiet < now {
 			delete(ws.byKey, key)
 		}
 	}
@@ -116,6 +122,7 @@ func (ws *windows) observe(r *Rule, e *Event) (n float64, raised bool) {
 		return 0, false
 	}
 	w.Part = e.partition
+	w.expire(r, e.at)
 	if r.First {
 		fresh := len(w.Marks) == 0
 		w.Marks = append(w.Marks[:0], mark{At: e.at.UnixNano()})
