@@ -241,6 +241,7 @@ type finding struct {
 	Key      map[string]string `json:"key,omitempty"`
 	WindowS  int64             `json:"window_s,omitempty"`
 	Event    json.RawMessage   `json:"event,omitempty"`
+	Cut      bool              `json:"cut,omitempty"` // see finding.cut
 	*summary
 }
 
@@ -270,6 +271,14 @@ func (a *analyzer) find(f finding) error {
 		return nil
 	}
 	line, err := json.Marshal(f)
+	for step := 0; err == nil && len(line) > maxFinding && step < cutSteps; step++ {
+		if f.Event != nil {
+			n := a.event.Lane
+			f.Boot, f.Lane, f.From = a.event.Boot, &n, a.event.Seq
+		}
+		f.cut(step)
+		line, err = json.Marshal(f)
+	}
 	if err != nil {
 		return fmt.Errorf("encode finding: %w", err)
 	}

@@ -2,6 +2,7 @@ package analyze
 
 import (
 	"math/rand/v2"
+	"slices"
 	"testing"
 )
 
@@ -64,6 +65,9 @@ func TestLaneAgainstSet(t *testing.T) {
 						known++
 					}
 				}
+			}
+			if slices.ContainsFunc(l.Gaps, func(g gap) bool { return g.From > g.To }) {
+				t.Fatalf("seed %d: a gap of nothing: %+v", seed, l.Gaps)
 			}
 			if l.First != first || l.Last != last || l.Repeated != repeated || l.Late != late || l.Missing != missing || l.Known != known {
 				t.Fatalf("seed %d: %+v, want first %d last %d repeated %d late %d missing %d explained %d", seed, l, first, last, repeated, late, missing, known)

@@ -31,6 +31,7 @@ by watching their network traffic.
                                         what of this machine, its servers and the sinks is not well, and the cure
   sqlwitness config print|check [-c FILE] [flags]
                                         the effective configuration; whether it is valid
+  sqlwitness config rules               the rules of alerts that consume brings, to be copied and changed
   sqlwitness version
 
 Events go to standard output, as text on a terminal and as JSON lines otherwise;

@@ -14,6 +14,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"sqlwitness/analyze"
 )
 
 const demo = "../../bench/testdata/demo.pcap"
@@ -324,5 +326,14 @@ func TestProcessors(t *testing.T) {
 		if got := tt.c.processors(tt.all); got != tt.want {
 			t.Errorf("%d shards, sinks %+v, %d processors: %d, want %d", tt.c.Capture.Shards, tt.c.Sinks, tt.all, got, tt.want)
 		}
+	}
+}
+
+// TestConfigRules: what is printed can be given back as consume.rules.
+func TestConfigRules(t *testing.T) {
+	printed, stderr, code := call(t, "config", "rules")
+	rules, err := analyze.LoadRules(write(t, "rules.yaml", []byte(printed)))
+	if code != 0 || err != nil || len(rules.List()) != len(analyze.StarterRules().List()) {
+		t.Errorf("exit code %d, %v\n%s", code, err, stderr)
 	}
 }

@@ -7,13 +7,19 @@ import (
 	"strings"
 
 	"go.yaml.in/yaml/v3"
+
+	"sqlwitness/analyze"
 )
 
-// showConfig prints the effective configuration with the meaning of every key,
-// or only says whether it is valid.
+// showConfig prints the effective configuration with the meaning of every key, or
+// only says whether it is valid, or prints the starter rules of consume.
 func showConfig(args []string, stdout, stderr io.Writer) error {
-	if len(args) == 0 || args[0] != "print" && args[0] != "check" {
-		return usageError{fmt.Errorf("config: say print or check")}
+	if len(args) == 0 || args[0] != "print" && args[0] != "check" && args[0] != "rules" {
+		return usageError{fmt.Errorf("config: say print, check or rules")}
+	}
+	if args[0] == "rules" {
+		_, err := stdout.Write(analyze.StarterText())
+		return err
 	}
 	c := defaultConfig()
 	rest, err := parseFlags("config "+args[0], args[1:], &c, stderr)
