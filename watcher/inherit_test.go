@@ -1,0 +1,46 @@
+package watcher
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// What an idle row told of a connection's place is kept while a statement runs, when
+// the list may show a definer's, but not over a new login: a server that was started
+// anew may have given the id to another.
+func TestPlaceIsKept(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		row := []any{"9", "ann", "192.0.2.7:40000", "shop", "Sleep"}
+		m := healthy(row)
+		f := &fakeServer{answer: m.answer}
+		w := watchFake(t, f, Config{Interval: time.Second})
+		found := func(port string) bool {
+			s, ok := w.Snapshot().Find(addrOf("192.0.2.7:"+port), 9)
+			return ok && s.ConnectionID == 9
+		}
+		time.Sleep(500 * time.Millisecond)
+		if !found("40000") {
+			t.Error("not found while idle")
+		}
+		if info := w.Snapshot().Server; info.Here == nil || info.At.IsValid() {
+			t.Errorf("the server is not on this machine: at %v, here %v", info.At, info.Here)
+		}
+		f.set(func() { m.list = [][]any{{"9", "definer", "localhost:40000", "shop", "Query"}} })
+		time.Sleep(time.Second)
+		if s, ok := w.Snapshot().Find(addrOf("192.0.2.7:40000"), 9); !ok || s.UserKnown || s.Host != "192.0.2.7" {
+			t.Errorf("while a statement runs: %+v, %v", s, ok)
+		}
+		if _, ok := w.Snapshot().Find(addrOf("192.0.2.8:40000"), 9); ok {
+			t.Error("another client has the connection")
+		}
+		w.server.gate <- struct{}{} // the connection breaks, and the next is to a server of a new start
+		w.server.drop()
+		<-w.server.gate
+		time.Sleep(time.Second)
+		if s, ok := w.Snapshot().Find(addrOf("192.0.2.8:40000"), 9); !ok || s.Host != "localhost" {
+			t.Errorf("behind a new login: %+v, %v", s, ok)
+		}
+		w.Close()
+	})
+}
