@@ -49,12 +49,16 @@ type FileSink struct {
 	size  int64     // of whole lines
 	torn  bool      // behind them there may be part of a line
 	until time.Time // end of the file's period
+	seen  time.Time // when the file was last seen to be the one at the path
 	after time.Time // do not try to rename before
 }
 
 // renameRetry is how long a file that cannot be renamed is written on before the
 // next try.
 const renameRetry = 10 * time.Second
+
+// lookEvery is how often another program's doings are looked for.
+const lookEvery = 100 * time.Millisecond
 
 // NewFileSink opens or creates the file.
 func NewFileSink(cfg FileSinkConfig) (*FileSink, error) {
@@ -152,12 +156,17 @@ func (s *FileSink) writeSome(p []byte) (int, error) {
 // ready sees to it that the file is open, the one at the path, and ends with a whole
 // line.
 func (s *FileSink) ready() error {
+	now := s.now()
+	if s.f != nil && !s.torn && now.Sub(s.seen).Abs() < lookEvery {
+		return nil
+	}
 	if s.f != nil {
 		size, same, err := s.f.same(s.base)
 		if err != nil {
 			return fmt.Errorf("stat audit file: %w", err)
 		}
 		if same {
+			s.seen = now
 			s.size = min(s.size, size) // another program may have emptied it
 			if err := s.mend(); err != nil {
 				return fmt.Errorf("mend audit file %s: %w", s.cfg.Path, err)
@@ -176,11 +185,12 @@ func (s *FileSink) mend() error {
 	if !s.torn {
 		return nil
 	}
-	if state, err := s.f.state(); err != nil || !state.regular {
+	state, err := s.f.state()
+	if err != nil || !state.regular {
 		s.torn = false // a pipe or device keeps what it has taken
 		return err
 	}
-	err := s.f.Truncate(s.size)
+	err = s.f.Truncate(min(s.size, state.size))
 	s.torn = err != nil
 	return err
 }

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 )
 
 // read returns the lines of the files that were renamed, n of them, by name, and of
@@ -119,8 +120,11 @@ func TestFileFollowsItsPath(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	now := time.Now()
+	s.now = func() time.Time { return now }
 	write := func(line string) {
 		t.Helper()
+		now = now.Add(lookEvery)
 		if err := s.Write([]byte(line), 1); err != nil {
 			t.Fatal(err)
 		}
