@@ -93,3 +93,34 @@ func checkSeqs(t *testing.T, paths ...string) {
 		t.Errorf("%d events", last)
 	}
 }
+
+// TestSpoolOnFullDisk: an agent whose spool is on a full disk goes on, and says once
+// that the spool takes nothing and once that it does again.
+func TestSpoolOnFullDisk(t *testing.T) {
+	t.Parallel()
+	if os.Getuid() != 0 {
+		t.Skip("live capture needs root")
+	}
+	disk := t.TempDir()
+	if err := syscall.Mount("tmpfs", disk, "tmpfs", 0, "size=512k"); err != nil {
+		t.Skip("no small file system can be mounted here: ", err)
+	}
+	defer syscall.Unmount(disk, syscall.MNT_DETACH)
+	filler := filepath.Join(disk, "filler")
+	r := begin(t, "run", fmt.Sprintf("capture: {interfaces: [lo], ports: [39996]}\nreport_interval: 1s\n"+
+		"sinks: [{type: thrift, collectors: ['127.0.0.1:1']}]\nspool: {dir: %q, min_free: 0}\n", disk))
+	waitFor(t, "the sink to be down", func() bool { return len(r.lines("sink is down, events wait")) == 1 })
+	if err := os.WriteFile(filler, make([]byte, 1<<20), 0o600); err == nil {
+		t.Fatal("the disk is too large")
+	}
+	const full, well = "the spool takes nothing, events wait in memory", "the spool takes events again"
+	waitFor(t, full, func() bool { return len(r.lines(full)) > 0 })
+	if err := os.Remove(filler); err != nil {
+		t.Fatal(err)
+	}
+	waitFor(t, well, func() bool { return len(r.lines(well)) > 0 })
+	r.end(t)
+	if said := r.lines(full); len(said) != 1 || len(r.lines(well)) != 1 || !strings.Contains(said[0], "no space left") || !strings.Contains(said[0], "sink=thrift") {
+		t.Errorf("one line for each change was to be said: %s", r.log.String())
+	}
+}

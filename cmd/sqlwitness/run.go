@@ -171,6 +171,7 @@ func (l *live) background(ctx context.Context, cancel context.CancelCauseFunc) *
 	all.Go(func() { l.followInterfaces(ctx, cancel) })
 	all.Go(func() { l.hint(ctx) })
 	all.Go(func() { l.report(ctx) })
+	all.Go(func() { l.tellLosses(ctx) })
 	if l.config.StateFile != "" {
 		all.Go(func() { l.keepState(ctx) })
 	}
