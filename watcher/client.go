@@ -32,13 +32,17 @@ type client struct {
 	peer      atomic.Pointer[netip.Addr] // of the last of them; not valid: a unix socket, or not known
 	denied    atomic.Uint64              // logins and questions that the server denied
 	secret    atomic.Pointer[string]     // the password of the last login
+	left      atomic.Int64               // bytes of the answer under way that are still taken
 }
 
 var errClosed = errors.New("the watcher is closed")
 
 func newClient(e Endpoint, timeout time.Duration) (*client, error) {
 	c := &client{timeout: timeout, gate: make(chan struct{}, 1)}
-	connector, err := e.connector(timeout, func(p string) { c.secret.Store(&p) }, c.noteConnect)
+	connector, err := e.connector(timeout, func(p string) { c.secret.Store(&p) }, func(conn net.Conn) net.Conn {
+		c.noteConnect(conn)
+		return &metered{Conn: conn, left: &c.left}
+	})
 	if err != nil {
 		return nil, err
 	}
@@ -62,8 +66,8 @@ func (c *client) noteConnect(conn net.Conn) {
 }
 
 // connector logs in as e says. told gets each password that it reads, dialled each
-// connection.
-func (e Endpoint) connector(timeout time.Duration, told func(password string), dialled func(net.Conn)) (driver.Connector, error) {
+// connection, in place of which it may return another.
+func (e Endpoint) connector(timeout time.Duration, told func(password string), dialled func(net.Conn) net.Conn) (driver.Connector, error) {
 	mode, err := e.tls()
 	if err != nil {
 		return nil, err
@@ -84,10 +88,10 @@ func (e Endpoint) connector(timeout time.Duration, told func(password string), d
 	}
 	cfg.DialFunc = func(ctx context.Context, network, address string) (net.Conn, error) {
 		conn, err := dial(ctx, network, address)
-		if err == nil {
-			dialled(conn)
+		if err != nil {
+			return nil, err
 		}
-		return conn, err
+		return dialled(conn), nil
 	}
 	err = cfg.Apply(mysql.BeforeConnect(func(_ context.Context, c *mysql.Config) error {
 		p, err := e.password()
@@ -162,10 +166,11 @@ func (c *client) connect(ctx context.Context) error {
 	}
 	login, cancel := context.WithTimeout(ctx, c.timeout)
 	defer cancel()
+	c.expect()
 	conn, err := c.db.Conn(login)
 	if err != nil {
 		c.noteDenied(err)
-		return fmt.Errorf("log in: %w", err)
+		return fmt.Errorf("log in: %w", c.cause(err))
 	}
 	c.conn = conn
 	if c.hello == nil {
@@ -213,21 +218,31 @@ func (c *client) query(ctx context.Context, text string, row func(*sql.Rows) err
 	ctx, cancel := context.WithTimeout(ctx, c.timeout)
 	defer cancel()
 	c.questions.Add(1)
+	c.expect()
+	err := c.rows(ctx, text, row)
+	if err != nil {
+		return fmt.Errorf("%s: %w", firstWords(text), c.cause(err))
+	}
+	return nil
+}
+
+func (c *client) rows(ctx context.Context, text string, row func(*sql.Rows) error) error {
 	rows, err := c.conn.QueryContext(ctx, text)
 	if err != nil {
 		c.noteDenied(err)
-		return fmt.Errorf("%s: %w", firstWords(text), err)
+		return err
 	}
-	defer rows.Close()
-	for rows.Next() {
+	defer rows.Close() // reads the rest
+	for n := 0; rows.Next(); n++ {
+		if n >= maxAnswerRows {
+			c.left.Store(-1)
+			return errTooMuch
+		}
 		if err := row(rows); err != nil {
-			return fmt.Errorf("%s: %w", firstWords(text), err)
+			return err
 		}
 	}
-	if err := rows.Err(); err != nil {
-		return fmt.Errorf("%s: %w", firstWords(text), err)
-	}
-	return nil
+	return rows.Err()
 }
 
 // firstWords names a question in an error.

@@ -22,6 +22,8 @@ type fakeServer struct {
 	log    []asked // questions in order
 	refuse bool    // nobody gets a connection
 	mute   bool    // connections are made and nothing is ever answered
+	// takeOver, if set, tells who answers a question by hand, and to the end.
+	takeOver func(question string) func(net.Conn)
 
 	logins   int
 	inFlight atomic.Int32
@@ -95,6 +97,12 @@ func (f *fakeServer) serve(conn net.Conn) {
 		p := receive(conn)
 		if len(p) == 0 || p[0] == 1 { // COM_QUIT
 			return
+		}
+		if f.takeOver != nil {
+			if by := f.takeOver(string(p[1:])); by != nil {
+				by(conn)
+				return
+			}
 		}
 		f.most.Store(max(f.most.Load(), f.inFlight.Add(1)))
 		ok := f.reply(conn, string(p[1:]))
