@@ -1,7 +1,9 @@
 package sender
 
 import (
+	"fmt"
 	"net/netip"
+	"strings"
 	"time"
 
 	"github.com/expr-lang/expr"
@@ -57,6 +59,7 @@ func compile(when string) (parts [stages][]term, err error) {
 	if err != nil {
 		return parts, err
 	}
+	ast.Walk(&tree.Node, walker(refuseInner))
 	var nodes [stages]ast.Node
 	for _, n := range conjuncts(tree.Node, nil) {
 		st := stageOf(fieldsOf(n))
@@ -84,6 +87,20 @@ func compile(when string) (parts [stages][]term, err error) {
 		parts[st] = append(parts[st], t)
 	}
 	return parts, nil
+}
+
+// refuseInner refuses what names no field of an event: all that an expression is
+// given, which is only what the fields that it names need, and what this package
+// adds to it.
+func refuseInner(n *ast.Node) {
+	id, ok := (*n).(*ast.IdentifierNode)
+	switch {
+	case !ok:
+	case id.Value == "$env":
+		refuse(id, "$env is not for rules; name the field")
+	case strings.HasPrefix(id.Value, knownPrefix):
+		refuse(id, fmt.Sprintf("%s is not for rules; say known(field)", id.Value))
+	}
 }
 
 // compileNode is expr.Compile from a parsed condition on.
