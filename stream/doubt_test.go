@@ -88,6 +88,8 @@ func TestConfirmDropsStatements(t *testing.T) {
 	if f := c.Confirm(&Identity{User: "bob", UserKnown: true, ConnectionID: 7}, 2e9); f != FoundUser {
 		t.Fatalf("found %d", f)
 	}
+	// Nor does an earlier reading bring it back.
+	c.Identify(&Identity{User: "bob", UserKnown: true, ConnectionID: 7, Statements: map[uint32]KnownStatement{5: {Text: "select 9"}}}, 2e9)
 	c.Feed(textSegment(true, 1140, 5038, 0, execute))
 	c.Feed(textSegment(false, 5038, 1154, 1, okReply))
 	expectLines(t, *lines, `ann "select 1"`, `ann "select 1"`, `ann "select 2"?`, `bob ""`)

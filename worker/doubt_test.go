@@ -282,3 +282,22 @@ func TestDoubtAlone(t *testing.T) {
 		t.Errorf("events\n%q\nwant\n%s", out.lines, want)
 	}
 }
+
+// While a command that may change the schema is under way, or the schema was told by
+// the wire behind the hole, the list does not say which it is.
+func TestDoubtOfSchema(t *testing.T) {
+	for _, c := range []struct{ name, text, want string }{
+		{"told by the wire", "use other", `1 command 3 "select 3" orderapp/login db=other`},
+		{"told by the list", "select 2", `1 command 3 "select 3" orderapp/login db=shop`},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			l := loggedIn(t, Config{})
+			l.lose(40, 11)
+			l.query(c.text)
+			l.poll(1, 7, "orderapp")
+			l.out.lines = nil
+			l.query("select 3")
+			l.expect(c.want)
+		})
+	}
+}

@@ -116,3 +116,25 @@ func TestRestOfWhatIsKnown(t *testing.T) {
 		})
 	}
 }
+
+// The user of a row that may be a definer's, of a procedure that runs, is nobody's.
+func TestDefinerIsNobody(t *testing.T) {
+	g := newStage(t, Config{IdentityWait: 10 * time.Second})
+	g.batch(second, query(second, 40000, 0)...)
+	row := watcher.Session{ConnectionID: 7, User: "definer", DB: "shop", DBKnown: true, Client: loggedInFlow.Client}
+	read := func(serial uint64) {
+		at := int64(2+serial) * second
+		g.desk.snap = watcher.NewSnapshot(serial, at, at+1, true, []watcher.Session{row})
+		g.desk.snap.NoDetails = "performance_schema is off"
+		g.batch(at + 2)
+	}
+	read(1)
+	g.expect()
+	row = watcher.Session{ConnectionID: 7, User: "ann", UserKnown: true, DB: "shop", DBKnown: true, Client: loggedInFlow.Client}
+	read(2)
+	g.expect(`command "select 0" ann/processlist db=shop`)
+	row = watcher.Session{ConnectionID: 7, User: "definer", DB: "stock", Client: loggedInFlow.Client}
+	read(3)
+	g.batch(8*second, query(8*second, 40000, 1)...)
+	g.expect(`command "select 1" ann/processlist db=shop`)
+}
