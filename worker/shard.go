@@ -111,7 +111,7 @@ func NewShard(config Config, source Source, sink Sink) *Shard {
 	s.ids.anonymous = make(map[*entry]struct{})
 	s.proxied.source = config.Proxies
 	s.sockets.report = config.Sockets
-	s.table.entries = make(map[probe.Flow]*entry)
+	s.table.flows.init()
 	return s
 }
 

@@ -7,22 +7,25 @@ import (
 
 // An entry is a place in the connection table: an open connection, or the ports
 // of one that was closed a moment ago.
+//
+// What every batch of a connection needs comes first: two cache lines of three.
 type entry struct {
 	flow        probe.Flow
 	conn        *stream.Conn // nil once closed
+	first, last int32        // queued segments of the batch; first = -1: none
 	older       *entry       // neighbours in the order of activity; of open connections only
 	newer       *entry
+	search      *search // for the connection's user; nil: it is known, or nobody would know
+	resetNs     int64   // the RST that is listed in Shard.resets
+	waiting     bool    // in Shard.waiting
+	listed      bool    // a snapshot of the process list had it
+	behindProxy bool    // a proxy had the connection
+	missing     uint8   // snapshots since that had it not
+	missingNs   int64   // when the first of these began
 	closedNs    int64
 	origin      stream.Origin // of the connection that was closed
-	first, last int32         // queued segments of the batch; first = -1: none
-	waiting     bool          // in Shard.waiting
-	listed      bool          // a snapshot of the process list had it
-	missing     uint8         // snapshots since that had it not
-	missingNs   int64         // when the first of these began
-	resetNs     int64         // the RST that is listed in Shard.resets
 	proxied     int           // events that wait for the proxy
-	behindProxy bool          // a proxy had the connection
-	search      *search       // for the connection's user; nil: it is known, or nobody would know
+	_           [40]byte      // to whole cache lines
 }
 
 // A search is what waits for a connection's user.
@@ -38,7 +41,7 @@ type search struct {
 // Invariant: the entries with a connection form the list from head (silent
 // longest) to tail, open counts them; the others stand in closed by closedNs.
 type table struct {
-	entries    map[probe.Flow]*entry
+	flows      flows
 	head, tail *entry
 	fresh      *entry // the first in the list that was not shrunk yet
 	open       int
@@ -99,24 +102,26 @@ func (t *table) forget(ns int64) {
 		if e.conn == nil && e.closedNs >= ns {
 			break
 		}
-		if e.conn == nil && t.entries[e.flow] == e {
-			delete(t.entries, e.flow)
+		if e.conn == nil {
+			t.flows.remove(e)
 		}
 		n++
 	}
 	rest := copy(t.closed, t.closed[n:])
 	clear(t.closed[rest:])
 	t.closed = t.closed[:rest]
+	t.flows.compact()
 }
 
 // find returns the entry of a segment's flow, nil if the segment belongs to no
 // connection and opens none. It settles the direction of segments whose ends are
 // both watched ports.
 func (s *Shard) find(seg *probe.Segment) *entry {
-	e := s.table.entries[seg.Flow]
+	e := s.table.flows.find(&seg.Flow)
 	if e == nil && seg.BothWatched {
-		if e = s.table.entries[seg.Flow.Reverse()]; e != nil || turned(seg) {
-			seg.Flow, seg.FromClient = seg.Flow.Reverse(), !seg.FromClient
+		back := seg.Flow.Reverse()
+		if e = s.table.flows.find(&back); e != nil || turned(seg) {
+			seg.Flow, seg.FromClient = back, !seg.FromClient
 		}
 	}
 	if e != nil {
@@ -127,7 +132,7 @@ func (s *Shard) find(seg *probe.Segment) *entry {
 		return nil
 	}
 	e = &entry{flow: seg.Flow, first: -1}
-	s.table.entries[seg.Flow] = e
+	s.table.flows.insert(e)
 	return e
 }
 
@@ -181,8 +186,8 @@ func (s *Shard) evict(nowNs int64) {
 	s.stats.Evicted++
 	s.close(victim, stream.EndEvicted, nowNs)
 	victim.closedNs = 0
-	if victim.first < 0 && s.table.entries[victim.flow] == victim {
-		delete(s.table.entries, victim.flow)
+	if victim.first < 0 {
+		s.table.flows.remove(victim)
 	}
 }
 
