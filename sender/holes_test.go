@@ -1,6 +1,9 @@
 package sender
 
 import (
+	"bytes"
+	"encoding/json"
+	"fmt"
 	"slices"
 	"testing"
 	"time"
@@ -112,5 +115,39 @@ func TestHolesAreBounded(t *testing.T) {
 	got := h.of(1)
 	if len(got) != maxHoles || got[0] != (seqRange{1, 2}) || got[maxHoles-1].to != 10*(3*maxHoles-1)+2 || len(h.of(2)) != 0 {
 		t.Errorf("%d, %v … %v", len(got), got[0], got[len(got)-1])
+	}
+}
+
+// A report names the holes of every output: those of the first as its own, those of
+// the others by their names.
+func TestReportNamesTheHolesOfAllOutputs(t *testing.T) {
+	first := &capture{}
+	s := NewTo(Config{Agent: "db1", Boot: "t0", Mask: true, Wait: true}, Output{Name: "a", Sink: first}, Output{Name: "b", Sink: discard{}}, Output{Name: "c", Sink: discard{}}, Output{Name: "d", Sink: discard{}})
+	l := s.Lane(0)
+	report := func() { s.Announce(Notice{Type: TypeAgentReport, TimeNs: 1}); l.Flush() }
+	report()
+	s.queue.all[1].holes.add(0, seqRange{2, 3})
+	report()
+	s.queue.all[0].holes.add(0, seqRange{7, 7})
+	s.queue.all[3].holes.add(0, seqRange{4, 4})
+	s.queue.all[3].holes.add(0, seqRange{8, 9})
+	s.queue.all[2].holes.add(1, seqRange{1, 1}) // of another lane
+	report()
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for line := range bytes.Lines(first.b.Bytes()) {
+		var e struct {
+			Holes     [][2]uint64            `json:"holes"`
+			SinkHoles map[string][][2]uint64 `json:"sink_holes"`
+		}
+		if err := json.Unmarshal(line, &e); err != nil {
+			t.Fatalf("%v: %s", err, line)
+		}
+		got = append(got, fmt.Sprint(e.Holes, e.SinkHoles))
+	}
+	if want := []string{"[] map[]", "[] map[b:[[2 3]]]", "[[7 7]] map[b:[[2 3]] d:[[4 4] [8 9]]]"}; !slices.Equal(got, want) {
+		t.Errorf("%q", got)
 	}
 }

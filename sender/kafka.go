@@ -205,10 +205,21 @@ type producer struct {
 	partition int
 }
 
-// produce sends records in order. What the broker refuses for itself is split
-// until one record is left, which goes without sql and params, or not at all.
+// produce sends records in order. What the broker refuses for its time is sent without
+// one. What it refuses otherwise is split until one record is left, which goes without
+// sql and params, or not at all.
 func (p *producer) produce(ctx context.Context, l *laneBatch, index []int) error {
-	err := p.send(ctx, newKafkaRecords(l.batch, index, p.key, p.sink.cfg.Encoding, false))
+	var untimed bool
+	send := func(stub bool) error {
+		r := newKafkaRecords(l.batch, index, p.key, p.sink.cfg.Encoding)
+		r.stub, r.untimed = stub, untimed
+		return p.send(ctx, r)
+	}
+	err := send(false)
+	if errors.Is(err, kafka.InvalidTimestamp) {
+		untimed = true
+		err = send(false)
+	}
 	switch {
 	case !refusesRecord(err):
 		return err
@@ -219,8 +230,7 @@ func (p *producer) produce(ctx context.Context, l *laneBatch, index []int) error
 		}
 		return p.produce(ctx, l, index[half:])
 	}
-	err = p.send(ctx, newKafkaRecords(l.batch, index, p.key, p.sink.cfg.Encoding, true))
-	switch {
+	switch err = send(true); {
 	case err == nil:
 		l.stubs++
 	case refusesRecord(err):

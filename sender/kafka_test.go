@@ -192,6 +192,11 @@ func TestKafkaRecords(t *testing.T) {
 // onProduce lets decide look at each produce request, which must ask for all acks
 // and be compressed; an error answers for the broker.
 func onProduce(t *testing.T, c *kfake.Cluster, decide func(records int, bytes int) *kerr.Error) {
+	onBatch(t, c, func(b *kmsg.RecordBatch) *kerr.Error { return decide(int(b.NumRecords), int(b.Length)+12) })
+}
+
+// onBatch is onProduce for who wants to see the batch.
+func onBatch(t *testing.T, c *kfake.Cluster, decide func(b *kmsg.RecordBatch) *kerr.Error) {
 	c.ControlKey(int16(kmsg.Produce), func(kreq kmsg.Request) (kmsg.Response, error, bool) {
 		c.KeepControl()
 		req := kreq.(*kmsg.ProduceRequest)
@@ -203,7 +208,7 @@ func onProduce(t *testing.T, c *kfake.Cluster, decide func(records int, bytes in
 		if codec := b.Attributes & 7; req.Acks != -1 || codec != int16(kafka.Zstd) {
 			t.Errorf("acks %d, compression %d", req.Acks, codec)
 		}
-		refusal := decide(int(b.NumRecords), len(raw))
+		refusal := decide(&b)
 		if refusal == nil {
 			return nil, nil, false
 		}
@@ -422,7 +427,7 @@ func BenchmarkKafkaRecords(b *testing.B) {
 		encoding Encoding
 	}{{"json", EncodingJSON}, {"thrift", EncodingThrift}} {
 		b.Run("encoding="+c.name, func(b *testing.B) {
-			r := newKafkaRecords(batch, index, []byte("db1/0"), c.encoding, false)
+			r := newKafkaRecords(batch, index, []byte("db1/0"), c.encoding)
 			b.ReportAllocs()
 			for b.Loop() {
 				if len(r.index) == 0 {

@@ -15,7 +15,8 @@ type kafkaRecords struct {
 	index    []int
 	key      []byte
 	encoding Encoding
-	stub     bool
+	stub     bool // without sql and params
+	untimed  bool // without a time: a broker refuses one that is an hour ahead of its clock, by default
 
 	record     kafka.Record
 	keyReader  byteReader
@@ -30,9 +31,13 @@ type byteReader struct{ bytes.Reader }
 
 func (*byteReader) Close() error { return nil }
 
-func newKafkaRecords(b *Batch, index []int, key []byte, encoding Encoding, stub bool) *kafkaRecords {
-	return &kafkaRecords{batch: b, index: index, key: key, encoding: encoding, stub: stub}
+func newKafkaRecords(b *Batch, index []int, key []byte, encoding Encoding) *kafkaRecords {
+	return &kafkaRecords{batch: b, index: index, key: key, encoding: encoding}
 }
+
+// noTime is the time of a record that has none.
+// https://kafka.apache.org/41/javadoc/org/apache/kafka/common/record/RecordBatch.html#NO_TIMESTAMP
+var noTime = time.UnixMilli(-1)
 
 // eventVersion is the value of the header `v`, the version of the schema.
 var eventVersion = []byte("1")
@@ -51,7 +56,11 @@ func (r *kafkaRecords) ReadRecord() (*kafka.Record, error) {
 	}
 	r.keyReader.Reset(r.key)
 	r.value.Reset(r.encode(bytes.TrimSuffix(r.batch.line(i), []byte{'\n'})))
-	r.record = kafka.Record{Time: time.Unix(0, rec.timeNs), Key: &r.keyReader, Value: &r.value, Headers: r.headers[:]}
+	at := time.Unix(0, rec.timeNs)
+	if r.untimed {
+		at = noTime
+	}
+	r.record = kafka.Record{Time: at, Key: &r.keyReader, Value: &r.value, Headers: r.headers[:]}
 	return &r.record, nil
 }
 

@@ -103,7 +103,7 @@ func TestRuleUnknown(t *testing.T) {
 			t.Errorf("known(%s)", field)
 		}
 	}
-	for _, field := range []string{"rows", "affected_rows", "duration_us", "stmt_id", "error_code", "session_seq", "connection_id", "client_port", "commands"} {
+	for _, field := range []string{"rows", "affected_rows", "duration_us", "stmt_id", "error_code", "session_seq", "connection_id", "client_port", "commands", "sql_bytes"} {
 		for _, when := range []string{field + " == 0", field + " != 1", field + " < 1", field + " <= 0", field + " >= 0", field + " > -1", field + " + 1 > 0", "0 == " + field, field + " in [0]", "known(" + field + ")"} {
 			if matches(t, when, bare()) {
 				t.Errorf("%s is true", when)

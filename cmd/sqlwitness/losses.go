@@ -54,9 +54,9 @@ func (w *lossWatch) look(st sender.Stats, sp sender.SpoolStats, now time.Time) {
 	if begins, _ := w.damaged.take(sp.DamagedPlaces, now); begins {
 		w.log.Warn("the spool is damaged, what cannot be read of it is lost", "events", sp.Damaged, "err", sp.LastError)
 	}
-	begins, ends = w.lost.take(st.Refused+st.SpoolDropped, now)
+	begins, ends = w.lost.take(st.Refused+st.SpoolDropped+st.Unwanted, now)
 	if begins {
-		w.log.Warn("events are lost", "queue full", st.Refused, "spool full", sp.DroppedSize, "too old", sp.DroppedAge, "damaged", sp.Damaged)
+		w.log.Warn("events are lost", "queue full", st.Refused, "spool full", sp.DroppedSize, "too old", sp.DroppedAge, "damaged", sp.Damaged, "refused by the sink", st.Unwanted)
 	} else if ends {
 		w.log.Warn("no more events are lost", "lost", w.lost.n-w.lost.before)
 	}

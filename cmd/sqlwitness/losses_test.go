@@ -25,14 +25,15 @@ func TestLossWatch(t *testing.T) {
 		want   []string // what lines have
 	}{
 		{0, sender.Stats{}, sender.SpoolStats{}, nil},
-		{1, sender.Stats{SpoolDropped: 3}, sender.SpoolStats{DamagedPlaces: 1, Damaged: 3, LastError: torn}, []string{`level=WARN msg="the spool is damaged, what cannot be read of it is lost" events=3 err=checksum`, `level=WARN msg="events are lost" "queue full"=0 "spool full"=0 "too old"=0 damaged=3`}},
+		{1, sender.Stats{SpoolDropped: 3}, sender.SpoolStats{DamagedPlaces: 1, Damaged: 3, LastError: torn}, []string{`level=WARN msg="the spool is damaged, what cannot be read of it is lost" events=3 err=checksum`, `level=WARN msg="events are lost" "queue full"=0 "spool full"=0 "too old"=0 damaged=3 "refused by the sink"=0`}},
 		{3, sender.Stats{SpoolDropped: 3}, sender.SpoolStats{DamagedPlaces: 1, Damaged: 3, Refused: 1, LastError: full}, []string{`level=WARN msg="the spool takes nothing, events wait in memory" err="no space left"`}},
 		{5, sender.Stats{SpoolDropped: 3, Refused: 7}, sender.SpoolStats{DamagedPlaces: 1, Damaged: 3, Refused: 9, LastError: full}, nil},
 		{9, sender.Stats{SpoolDropped: 3, Refused: 7}, sender.SpoolStats{DamagedPlaces: 1, Damaged: 3, Refused: 9}, nil},
 		{10, sender.Stats{SpoolDropped: 3, Refused: 7}, sender.SpoolStats{DamagedPlaces: 1, Damaged: 3, Refused: 9}, []string{`level=INFO msg="the spool takes events again"`, `level=WARN msg="no more events are lost" lost=10`}},
 		{60, sender.Stats{SpoolDropped: 3, Refused: 7}, sender.SpoolStats{DamagedPlaces: 1, Damaged: 3, Refused: 9}, nil},
-		{61, sender.Stats{SpoolDropped: 5, Refused: 7}, sender.SpoolStats{DamagedPlaces: 1, Damaged: 3, DroppedSize: 2, Refused: 9}, []string{`level=WARN msg="events are lost" "queue full"=7 "spool full"=2 "too old"=0 damaged=3`}},
-		{66, sender.Stats{SpoolDropped: 5, Refused: 7}, sender.SpoolStats{DamagedPlaces: 1, Damaged: 3, DroppedSize: 2, Refused: 9}, []string{`level=WARN msg="no more events are lost" lost=2`}},
+		{61, sender.Stats{SpoolDropped: 5, Refused: 7}, sender.SpoolStats{DamagedPlaces: 1, Damaged: 3, DroppedSize: 2, Refused: 9}, []string{`level=WARN msg="events are lost" "queue full"=7 "spool full"=2 "too old"=0 damaged=3 "refused by the sink"=0`}},
+		{62, sender.Stats{SpoolDropped: 5, Refused: 7, Unwanted: 1}, sender.SpoolStats{DamagedPlaces: 1, Damaged: 3, DroppedSize: 2, Refused: 9}, nil},
+		{67, sender.Stats{SpoolDropped: 5, Unwanted: 1, Refused: 7}, sender.SpoolStats{DamagedPlaces: 1, Damaged: 3, DroppedSize: 2, Refused: 9}, []string{`level=WARN msg="no more events are lost" lost=3`}},
 	} {
 		b.Reset()
 		w.look(c.st, c.sp, time.Unix(int64(1000+c.second), 0))
