@@ -201,6 +201,7 @@ func (s *Shard) drain(b *probe.Batch, e *entry) {
 		seg := &b.Segments[i]
 		if e.conn != nil && e.conn.Restarts(seg) {
 			s.close(e, stream.EndGone, seg.TimeNs)
+			e.closedNs = 0 // seg is no late repeat
 		}
 		if e.conn == nil && !s.open(e, seg) {
 			s.stats.Late++

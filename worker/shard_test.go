@@ -238,10 +238,19 @@ func TestPortReuseByCopy(t *testing.T) {
 	request, reply := last.Ack, last.Seq+uint32(len(last.Payload))
 	copied = append(copied, segment(second, 40000, true, probe.FIN|probe.ACK, request, reply, nil),
 		segment(second, 40000, false, probe.FIN|probe.ACK, reply, request+1, nil))
-	again := slices.Clone(copied)
-	for i := range again {
-		again[i].TimeNs += second
-		again[i].Payload = bytes.Clone(again[i].Payload)
+	after := func(segs []probe.Segment, ns int64) []probe.Segment {
+		segs = slices.Clone(segs)
+		for i := range segs {
+			segs[i].TimeNs += ns
+			segs[i].Payload = bytes.Clone(segs[i].Payload)
+		}
+		return segs
+	}
+	again := after(copied, second)
+	for _, first := range [][]probe.Segment{copied, copied[:len(copied)-1]} { // in one batch, as from a file
+		if _, stats := run(t, Config{}, append(after(first, 0), after(copied, 3600*second)...)); stats.Opened != 2 {
+			t.Errorf("%d connections of one that comes again after an hour, want 2", stats.Opened)
+		}
 	}
 	got, stats := run(t, Config{}, copied, again, again[2:]) // and once more without its SYN
 	expect(t, got, "session_start 40000  ok ", "command 40000 select 1 ok ", "session_end 40000   fin")

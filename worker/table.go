@@ -149,9 +149,10 @@ func turned(seg *probe.Segment) bool {
 // still comes of a connection that was closed: repeats.
 func (s *Shard) open(e *entry, seg *probe.Segment) bool {
 	if e.closedNs != 0 {
-		late := seg.TimeNs-e.closedNs > int64(s.config.Linger) && seg.WireLen() > 0
+		late := seg.TimeNs-e.closedNs > int64(s.config.Linger)
 		begins := seg.Flags&probe.SYN != 0 || !seg.FromClient && stream.Greets(seg.Payload)
-		fresh := late || begins && !e.origin.Begins(seg) // a mirror may bring the whole connection again
+		copied := begins && e.origin.Begins(seg) // a mirror brings the whole connection again
+		fresh := late && (begins || seg.WireLen() > 0) || begins && !copied
 		if !fresh {
 			return false
 		}
