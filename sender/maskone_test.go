@@ -27,6 +27,22 @@ func TestMaskBehindTheOnlyStatement(t *testing.T) {
 	}
 }
 
+// With masking off, what stands behind a statement that handles credentials is taken
+// for a part of it.
+func TestSecretsBehindTheOnlyStatement(t *testing.T) {
+	var m Masker
+	for sql, want := range map[string]string{
+		"alter user u identified by 'a;b'; 'c', 5":          "alter user u identified by ?; ?, 5",
+		"select 'a'; alter user u identified by 'b'; 'c'":   "select 'a'; alter user u identified by ?; ?",
+		"select 'a'; select 'b'":                            "select 'a'; select 'b'",
+		"; alter user u identified by 'a'; select 'b', 'c'": "; alter user u identified by ?; select ?, ?",
+	} {
+		if got := string(m.Mask(nil, []byte(sql), known, Options{SecretsOnly: true})); got != want {
+			t.Errorf("mask %q\n got %q\nwant %q", sql, got, want)
+		}
+	}
+}
+
 // SET STATEMENT may change how the statement behind it reads the text that it runs.
 func TestMaskPreparedInAnotherMode(t *testing.T) {
 	ansi := stream.LexMode{NoBackslashEscapes: stream.No, ANSIQuotes: stream.Yes, Collation: 45, CharsetSure: true}

@@ -274,8 +274,11 @@ func (x *lexer) semicolon() {
 		return
 	}
 	x.endStatement()
+	secret := st.secret
 	x.st = newStatement()
-	x.st.uncalled = !x.multi && !x.nested && x.found > 0
+	if !x.multi && !x.nested && x.found > 0 {
+		x.st.uncalled, x.st.secret = true, secret
+	}
 }
 
 // endStatement lists the statement and decides which of its spans count.
