@@ -17,14 +17,19 @@ import (
 // A client keeps one connection to a server or a proxy and asks one question
 // at a time. ask may be called by any goroutine.
 type client struct {
-	db      *sql.DB
-	timeout time.Duration
+	connector driver.Connector
+	db        *sql.DB
+	timeout   time.Duration
 	// hello runs at the start of each connection, before any other question.
 	hello func(context.Context, *client) error
 
-	gate   chan struct{} // holds a token while a goroutine uses what follows
+	gate   chan struct{} // holds a token while a goroutine uses what follows, and db
 	conn   *sql.Conn     // nil = not connected
-	closed bool
+	driven driver.Conn   // conn's
+	wire   net.Conn      // of the last connection made
+
+	nonsense int // panics
+	closed   bool
 
 	questions atomic.Uint64              // sent over all connections, as the server counts them
 	connects  atomic.Uint64              // connections made
@@ -41,13 +46,14 @@ func newClient(e Endpoint, timeout time.Duration) (*client, error) {
 	c := &client{timeout: timeout, gate: make(chan struct{}, 1)}
 	connector, err := e.connector(timeout, func(p string) { c.secret.Store(&p) }, func(conn net.Conn) net.Conn {
 		c.noteConnect(conn)
-		return &metered{Conn: conn, left: &c.left}
+		c.wire = &metered{Conn: conn, left: &c.left}
+		return c.wire
 	})
 	if err != nil {
 		return nil, err
 	}
-	c.db = sql.OpenDB(connector)
-	c.db.SetMaxOpenConns(1)
+	c.connector = connector
+	c.open()
 	return c, nil
 }
 
@@ -80,6 +86,7 @@ func (e Endpoint) connector(timeout time.Duration, told func(password string), d
 	}
 	cfg.TLSConfig, cfg.TLS = mode.name, mode.config
 	cfg.Timeout, cfg.WriteTimeout = timeout, timeout
+	cfg.ReadTimeout = 2 * timeout // the driver drops the context before it reads the rest of an answer
 	cfg.ConnectionAttributes = "program_name:sqlwitness"
 	cfg.Logger = &mysql.NopLogger{}
 	dial := e.dial
@@ -114,10 +121,15 @@ func (c *client) ask(ctx context.Context, f func(context.Context) error) error {
 		return fmt.Errorf("wait for an earlier question: %w", ctx.Err())
 	}
 	defer func() { <-c.gate }()
-	err := c.connect(ctx)
-	if err == nil {
-		err = f(ctx)
+	if c.nonsense >= mostNonsense {
+		return errNonsense
 	}
+	err := c.guard(func() error {
+		if err := c.connect(ctx); err != nil {
+			return err
+		}
+		return f(ctx)
+	})
 	if err == nil {
 		return nil
 	}
@@ -172,7 +184,7 @@ func (c *client) connect(ctx context.Context) error {
 		c.noteDenied(err)
 		return fmt.Errorf("log in: %w", c.cause(err))
 	}
-	c.conn = conn
+	c.hold(conn)
 	if c.hello == nil {
 		return nil
 	}
@@ -191,7 +203,7 @@ func (c *client) drop() {
 	// The pool closes a connection that is called bad.
 	c.conn.Raw(func(any) error { return driver.ErrBadConn })
 	c.conn.Close()
-	c.conn = nil
+	c.conn, c.driven = nil, nil
 }
 
 // leave closes a connection that is in order: the server sees and counts a Quit.
