@@ -170,6 +170,14 @@ func TestComparison(t *testing.T) {
 			from.server.Socket, to.server.Socket = socket(1000, 5000), socket(1100, 6000)
 			audit(to, 855, 855, 855)
 		}, 1, 0.05, 0.05, 0.05, 100, 100},
+		{"no longer told", func(from, to *reading) {
+			from.server.Socket = socket(1000, 5000)
+			audit(to, 900, 900, 900)
+		}, 1, none, 0, 0.1, 0, 100},
+		{"not told at first", func(_, to *reading) {
+			to.server.Socket = socket(1000, 5000)
+			audit(to, 900, 900, 900)
+		}, 1, none, 0, 0.1, 0, 100},
 		{"sessions were reset", func(from, to *reading) {
 			from.server.Socket, to.server.Socket = socket(0, 0), socket(100, 950)
 			audit(to, 800, 800, 800)
