@@ -5,6 +5,8 @@ BIN         := bin/sqlwitness
 STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
 FUZZTIME    ?= 10m
 TESTTIMEOUT ?= 5m
+BENCHTIMEOUT ?= 8m
+MEASURING   := ./bench ./bench/hostile ./bench/speed ./bench/stages ./bench/faults
 
 .PHONY: help build generate test test-kafka test-libpcap lint demo fuzz nightly bench bench-live bench-compare clean record-captures
 
@@ -25,14 +27,15 @@ generate: ## sender/gen-go from sender/audit.thrift; needs thrift-compiler
 
 # The rooms run under the race detector; bench runs the release's binary against
 # a real server, whose clock the detector would only disturb; -count 1, because the
-# cache of tests does not see that program. As root, tests install the Debian
-# packages they need.
+# cache of tests does not see that program. What measures in bench has the machine
+# to itself. As root, tests install the Debian packages they need.
 test: ## vet and all tests; as root also the privileged ones
 	$(GO) vet ./...
 	@(cd bench/flavours/gomysqlserver && $(GO) mod download >/dev/null 2>&1) || echo "test: bench/flavours is skipped, the module proxy is out of reach"
 	@failed=0; set -x; \
 	$(GO) test -timeout $(TESTTIMEOUT) $(if $(shell command -v gcc),-race) $$($(GO) list ./... | grep -v /bench) || failed=1; \
-	$(GO) test -count 1 -timeout $(TESTTIMEOUT) -p 1 ./bench/... || failed=1; \
+	$(GO) test -count 1 -timeout $(BENCHTIMEOUT) -p 1 $(MEASURING) || failed=1; \
+	$(GO) test -count 1 -timeout $(BENCHTIMEOUT) -p 2 $$($(GO) list ./bench/... | grep -vxF $(MEASURING:./%=-e sqlwitness/%)) || failed=1; \
 	exit $$failed
 
 test-kafka: ## the broker, collector and consumer tests at full length (root, Java and Maven)

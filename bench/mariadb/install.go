@@ -8,7 +8,10 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strings"
+
+	"golang.org/x/sys/unix"
 )
 
 // debianPackage names the package that brings each program this tree's tests
@@ -35,6 +38,16 @@ func Ensure(ctx context.Context, programs ...string) error {
 	if len(missing) == 0 {
 		return nil
 	}
+	if os.Getuid() == 0 {
+		unlock, err := lockInstalling()
+		if err != nil {
+			return fmt.Errorf("%w: %w", ErrMissing, err)
+		}
+		defer unlock()
+		if missing = missingPackages(programs); len(missing) == 0 {
+			return nil // another process has installed them
+		}
+	}
 	hint := "apt-get install -y --no-install-recommends " + strings.Join(missing, " ")
 	if os.Getuid() != 0 {
 		return fmt.Errorf("%w: not root; run: sudo %s", ErrMissing, hint)
@@ -54,6 +67,20 @@ func Ensure(ctx context.Context, programs ...string) error {
 		return fmt.Errorf("%w: %w; run: %s", ErrMissing, err, hint)
 	}
 	return nil
+}
+
+// lockInstalling waits until no other test installs packages: apt-get does not
+// wait, it fails.
+func lockInstalling() (unlock func(), err error) {
+	f, err := os.OpenFile(filepath.Join(os.TempDir(), "sqlwitness-install.lock"), os.O_CREATE|os.O_RDWR, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	if err := unix.Flock(int(f.Fd()), unix.LOCK_EX); err != nil {
+		f.Close()
+		return nil, fmt.Errorf("lock %s: %w", f.Name(), err)
+	}
+	return func() { f.Close() }, nil
 }
 
 func missingPackages(programs []string) []string {
