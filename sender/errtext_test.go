@@ -1,6 +1,9 @@
 package sender
 
-import "testing"
+import (
+	"strings"
+	"testing"
+)
 
 func TestErrorText(t *testing.T) {
 	tests := []struct {
@@ -63,4 +66,24 @@ func FuzzErrorText(f *testing.F) {
 			t.Fatalf("%d bytes became %d", len(text), len(out))
 		}
 	})
+}
+
+// With masking off an error text is masked all the same, if its statement handles
+// credentials or it speaks of them itself.
+func TestErrorTextsOfSecrets(t *testing.T) {
+	out := &capture{}
+	s := New(Config{Agent: "a", Boot: "b", Wait: true}, out)
+	for sql, near := range map[string]string{"alter user u identified by 'x' hunter2": "hunter2' at line 1", "select 1": "identified by hunter2' at line 1", "select 2": "shown' at line 1"} {
+		e := leakEvent(sql, known)
+		e.ErrorCode = 1064
+		e.ErrorText = []byte("You have an error in your SQL syntax; check the manual that corresponds to your MySQL server version for the right syntax to use near '" + near)
+		s.Lane(0).Put(e)
+	}
+	s.Lane(0).Flush()
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if n := strings.Count(out.b.String(), `near '?' at line 1`); n != 2 || !strings.Contains(out.b.String(), "near 'shown'") {
+		t.Errorf("%d are masked: %s", n, out.b.String())
+	}
 }
