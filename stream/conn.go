@@ -53,6 +53,8 @@ type Env struct {
 	names      map[string]string
 	tallies    []Tally
 	lastID     uint64
+	whole      packet      // in hand, of whichever connection
+	queues     [][]command // empty ones that no connection uses
 }
 
 // NewEnv returns the common part of a shard's connections. Emit receives every
@@ -110,17 +112,19 @@ const (
 )
 
 // A Conn is one MySQL connection. It is fed by one goroutine.
+//
+// With thousands of connections each batch finds them out of the cache. So what a
+// plain command and its response need comes first, and what logins, prepared
+// statements and doubts need behind it; Session, of which Encoded comes first, lies
+// between.
 type Conn struct {
 	env     *Env
-	tally   *Tally // of the server
-	client  half
-	server  half
-	request framer
-	reply   framer
+	tally   *Tally    // of the server
 	zip     *zipLayer // nil: no compression
 	opening *opening  // what is collected of a PROXY header or a ServerHello; nil: nothing
-	session Session
-	caps    capabilities
+	waiting []command // commands whose response is not complete, oldest first
+	retired []*buffer // of held segments that were taken in this batch
+	kept    int       // what account told last
 
 	phase       phase
 	met         bool // its handshake was seen
@@ -145,32 +149,33 @@ type Conn struct {
 
 	status         uint16
 	collation      uint16
-	loginCollation uint16     // what COM_RESET_CONNECTION goes back to
+	loginCollation uint16 // what COM_RESET_CONNECTION goes back to
+	caps           capabilities
 	pendingFlags   EventFlags // for the next command
-	lastPrepared   uint32     // id of the statement that was prepared last
+	lastRequestSeq uint32
+	lastRequest    []byte // the client's bytes that were taken last, borrowed until Settle
 
-	user             string
-	db               string
+	firstNs, lastNs int64 // capture time of the first and last segment
+	freshNs         int64 // and of the last that brought something new
+	resetNs         int64 // when a RST came that nothing has followed; 0 = none
+	totals
+	client  half
+	server  half
+	request framer
+	reply   framer
+	resp    response // of waiting[0]
+	user    string
+	db      string
+	doubt   *doubt // whether the user is still the same; nil: none
+	session Session
+
 	login            *identity // what the login asks for, until the server answers
 	userNs, schemaNs int64     // when the user and the schema were last changed, or may have been
 	// The same as numbers of commands: what is known now holds for those behind.
 	userFrom, schemaFrom uint64
-	doubt                *doubt // whether the user is still the same; nil: none
 
-	waiting    []command // commands whose response is not complete, oldest first
-	resp       response  // of waiting[0]
-	statements map[uint32]*statement
-
-	lastRequest    []byte // the client's bytes that were taken last, borrowed until Settle
-	lastRequestSeq uint32
-
-	retired []*buffer // of held segments that were taken in this batch
-	kept    int       // what account told last
-
-	resetNs         int64 // when a RST came that nothing has followed; 0 = none
-	firstNs, lastNs int64 // capture time of the first and last segment
-	freshNs         int64 // and of the last that brought something new
-	totals
+	statements   map[uint32]*statement
+	lastPrepared uint32 // id of the statement that was prepared last
 }
 
 // opening collects the first bytes of a direction, until what they say is whole.

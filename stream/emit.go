@@ -142,8 +142,8 @@ func (c *Conn) dropOldest() {
 		c.waiting[0] = command{}
 		c.waiting = c.waiting[1:]
 	}
-	if n == 0 && cap(c.waiting) > copyQueue {
-		c.waiting = nil
+	if n == 0 {
+		c.giveQueue()
 	}
 	c.resp = response{}
 	if n > 0 {

@@ -162,6 +162,12 @@ type Attr struct{ Key, Value string }
 // A Session is the part of an event that all events of one connection share.
 // Its connection owns it.
 type Session struct {
+	// Encoded is a place for an encoder to keep the encoded constant part. The
+	// connection empties it whenever one of the other fields changes.
+	Encoded    []byte
+	Visibility Visibility
+	MultiStmts Tri // CLIENT_MULTI_STATEMENTS: may a text hold several statements
+
 	ID           uint64 // counts the sessions of a lane, from 1
 	Server       netip.AddrPort
 	Client       netip.AddrPort
@@ -175,12 +181,6 @@ type Session struct {
 	TLSVersion    string
 	TLSCipher     string
 	Attrs         []Attr
-	Visibility    Visibility
-	MultiStmts    Tri // CLIENT_MULTI_STATEMENTS: may a text hold several statements
-
-	// Encoded is a place for an encoder to keep the encoded constant part. The
-	// connection empties it whenever one of the fields above changes.
-	Encoded []byte
 }
 
 // An Event is one thing to report of a connection. The connection owns it and

@@ -50,13 +50,13 @@ func (c *Conn) feedReply(s *probe.Segment) {
 		return
 	}
 	for len(b) > 0 && c.phase != phaseSync {
-		n, complete := c.reply.next(b, s.TimeNs, replyKeep)
+		n, p := c.reply.next(b, s.TimeNs, replyKeep, &c.env.whole)
 		b = b[n:]
-		if !complete { // the rest was cut off by the filter
+		if p == nil { // the rest was cut off by the filter
 			c.reply.reset()
 			return
 		}
-		c.replyPacket(&c.reply.p)
+		c.replyPacket(p)
 	}
 }
 
@@ -71,12 +71,12 @@ func (c *Conn) feedReplyStart(s *probe.Segment) {
 	}
 	for at := 0; at < len(b) && len(c.waiting) > 0 && c.phase == phaseCommand; {
 		number := c.waiting[0].number
-		n, complete := c.reply.next(b[at:], s.TimeNs, replyKeep)
-		if !complete { // the rest is withheld
+		n, p := c.reply.next(b[at:], s.TimeNs, replyKeep, &c.env.whole)
+		if p == nil { // the rest is withheld
 			break
 		}
 		at += n
-		c.readResponse(&c.reply.p)
+		c.readResponse(p)
 		if len(c.waiting) > 0 && c.waiting[0].number != number { // a pipelined command's turn
 			c.waiting[0].ack = s.Seq + uint32(at)
 		}

@@ -33,13 +33,13 @@ func (p *packet) take() *buffer {
 //
 // Invariant: between packets have, need, started and full are zero.
 type framer struct {
-	p       packet
-	header  [headerLen]byte
-	have    int  // header bytes read
-	need    int  // payload bytes of the physical packet still to come
-	joins   bool // the physical packet has the maximal length: another follows
 	started bool // inside a packet
+	joins   bool // the physical packet has the maximal length: another follows
 	full    bool // nothing more is kept of it
+	header  [headerLen]byte
+	have    int    // header bytes read
+	need    int    // payload bytes of the physical packet still to come
+	p       packet // that spans calls of next
 }
 
 // reset forgets a packet that will not be completed.
@@ -49,18 +49,20 @@ func (f *framer) reset() {
 }
 
 // next takes bytes from b until a packet is complete, and returns how many it
-// took. Of a packet's payload only the first keep bytes are kept, the rest is
-// counted. The packet is valid until the next call.
-func (f *framer) next(b []byte, ns int64, keep int) (taken int, complete bool) {
+// took, and the packet, nil while it is not complete. Of a packet's payload only the
+// first keep bytes are kept, the rest is counted. The packet is valid until the next
+// call. One that lies in b as a whole is told in whole, which all framers of a
+// shard may share: so most need no memory of their connection.
+func (f *framer) next(b []byte, ns int64, keep int, whole *packet) (taken int, p *packet) {
 	if !f.started {
-		f.p.take().free()
+		f.settle()
 		if len(b) >= headerLen {
 			n := int(b[0]) | int(b[1])<<8 | int(b[2])<<16
 			if len(b)-headerLen >= n && n != maxPacket {
 				end := headerLen + n
-				f.p = packet{body: b[headerLen : headerLen+min(n, keep)], length: n, bytes: end,
+				*whole = packet{body: b[headerLen : headerLen+min(n, keep)], length: n, bytes: end,
 					seq: b[3], lastSeq: b[3], firstNs: ns, lastNs: ns}
-				return end, true
+				return end, whole
 			}
 		}
 		f.p = packet{firstNs: ns}
@@ -73,7 +75,7 @@ func (f *framer) next(b []byte, ns int64, keep int) (taken int, complete bool) {
 			taken += n
 			f.p.bytes += n
 			if f.have < headerLen {
-				return taken, false
+				return taken, nil
 			}
 			f.beginPhysical()
 		}
@@ -83,14 +85,15 @@ func (f *framer) next(b []byte, ns int64, keep int) (taken int, complete bool) {
 		taken += n
 		f.p.bytes += n
 		if f.need > 0 {
-			return taken, false
+			return taken, nil
 		}
 		f.have = 0
 		if !f.joins {
-			return taken, f.finish(ns)
+			f.finish(ns)
+			return taken, &f.p
 		}
 	}
-	return taken, false
+	return taken, nil
 }
 
 func (f *framer) beginPhysical() {

@@ -70,6 +70,31 @@ func (q *command) shorten(n int) {
 // Only pipelining clients have more than one.
 const maxWaiting = 4096
 
+// maxQueues bounds the empty queues that a shard keeps.
+const maxQueues = 64
+
+// takeQueue returns an empty queue for the commands of a connection. Most commands
+// have their response within the batch: so few queues serve all connections of a
+// shard, and stay in the cache.
+func (e *Env) takeQueue() []command {
+	n := len(e.queues) - 1
+	if n < 0 {
+		return make([]command, 0, 1)
+	}
+	q := e.queues[n]
+	e.queues = e.queues[:n]
+	return q
+}
+
+// giveQueue takes the connection's queue back, which is empty. One with less room
+// than copyQueue was never a part of a larger one, which it would pin.
+func (c *Conn) giveQueue() {
+	if n := cap(c.waiting); 0 < n && n < copyQueue && len(c.env.queues) < maxQueues {
+		c.env.queues = append(c.env.queues, c.waiting[:0])
+	}
+	c.waiting = nil
+}
+
 // keepSlack is kept beyond the statement's limit: command byte and query attributes.
 const keepSlack = 4 << 10
 
@@ -137,11 +162,11 @@ func (c *Conn) skipRequest(b []byte, ns int64) {
 func (c *Conn) readRequestPackets(b []byte, ns int64) int {
 	taken := 0
 	for phase := c.phase; taken < len(b) && c.phase == phase; {
-		n, complete := c.request.next(b[taken:], ns, c.env.config.MaxSQLBytes+keepSlack)
+		n, p := c.request.next(b[taken:], ns, c.env.config.MaxSQLBytes+keepSlack, &c.env.whole)
 		taken += n
-		if complete {
+		if p != nil {
 			c.exact = taken == len(b)
-			c.requestPacket(&c.request.p, 0)
+			c.requestPacket(p, 0)
 		}
 	}
 	return taken
@@ -186,6 +211,9 @@ func (c *Conn) readCommand(p *packet, flags EventFlags) {
 	c.commands++
 	c.env.Stats.Commands++
 	c.env.Stats.PendingCommands++
+	if cap(c.waiting) == 0 {
+		c.waiting = c.env.takeQueue()
+	}
 	c.waiting = append(c.waiting, command{com: ComSleep, number: c.commands, firstNs: p.firstNs, lastNs: p.lastNs,
 		bytes: uint64(p.bytes), lastSeq: p.lastSeq, ack: c.server.acked, piped: piped, flags: flags | c.pendingFlags})
 	c.pendingFlags = 0

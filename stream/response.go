@@ -137,10 +137,10 @@ func (c *Conn) readReplyPackets(b []byte, ns int64) int {
 				break
 			}
 		}
-		n, complete := c.reply.next(b[taken:], ns, replyKeep)
+		n, p := c.reply.next(b[taken:], ns, replyKeep, &c.env.whole)
 		taken += n
-		if complete {
-			c.replyPacket(&c.reply.p)
+		if p != nil {
+			c.replyPacket(p)
 		}
 	}
 	return taken

@@ -56,7 +56,7 @@ func (c *Conn) dropWaiting() {
 		st.PendingCommands--
 		c.commands--
 	}
-	c.waiting = c.waiting[:0]
+	c.giveQueue()
 	c.resp = response{}
 	c.quit = false
 }

@@ -83,9 +83,6 @@ func (c *Conn) Relieve() {
 // it has been idle for a while.
 func (c *Conn) Shrink() {
 	c.session.Encoded = nil
-	if len(c.waiting) == 0 {
-		c.waiting = nil
-	}
 	if len(c.retired) == 0 {
 		c.retired = nil
 	}
@@ -247,11 +244,10 @@ func (c *Conn) loseRequest(ns int64, why EventFlags) {
 	c.pendingFlags |= FlagGapBefore
 }
 
-// settle keeps the part of a packet that is still borrowed. Packets that span
-// segments are kept in a buffer from the start, so only a complete packet can
-// borrow, and that was handled: nothing is left to copy.
+// settle frees a packet that was complete, and handled. Packets that span segments
+// are kept in a buffer from the start: nothing is left to copy.
 func (f *framer) settle() {
-	if !f.started {
+	if !f.started && (f.p.own != nil || f.p.body != nil) {
 		f.p.take().free()
 		f.p.body = nil
 	}
