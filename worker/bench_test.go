@@ -2,6 +2,7 @@ package worker
 
 import (
 	"fmt"
+	"math/rand/v2"
 	"testing"
 
 	"sqlwitness/probe"
@@ -34,6 +35,11 @@ func BenchmarkShard(b *testing.B) {
 			for range connections / perBatch { // all are known
 				next()
 			}
+			// In another order than they were opened in, or the caches would guess the next.
+			rand.Shuffle(connections, func(i, j int) {
+				all[2*i], all[2*j] = all[2*j], all[2*i]
+				all[2*i+1], all[2*j+1] = all[2*j+1], all[2*i+1]
+			})
 			b.ReportAllocs()
 			out.commands = 0
 			for b.Loop() {

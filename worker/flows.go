@@ -82,8 +82,10 @@ func fold(a, b uint64) uint64 {
 func (f *flows) of(hash uint64) *part { return &f.parts[hash>>(64-partBits)] }
 
 // find returns the entry of a flow, nil if there is none.
-func (f *flows) find(flow *probe.Flow) *entry {
-	hash := f.hash(flow)
+func (f *flows) find(flow *probe.Flow) *entry { return f.findHashed(flow, f.hash(flow)) }
+
+// findHashed is find where the flow's hash is known.
+func (f *flows) findHashed(flow *probe.Flow, hash uint64) *entry {
 	slots := f.of(hash).slots
 	for i := hash; ; i++ {
 		s := &slots[i&uint64(len(slots)-1)]

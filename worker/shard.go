@@ -96,6 +96,7 @@ type Shard struct {
 	waiting     []*entry // connections that hold segments back
 	resets      []reset  // connections that a RST came on, the oldest first
 	spare       []*entry
+	warmth      int64 // see warm.go
 
 	mu        sync.Mutex
 	published Stats
@@ -153,12 +154,25 @@ func (s *Shard) take(b *probe.Batch) {
 	if s.proxied.source != nil {
 		s.proxied.fronts = s.proxied.source.Fronts()
 	}
+	var hashes [warmed]uint64
 	for i := range b.Segments {
-		s.enqueue(b, int32(i))
+		if i%warmed == 0 {
+			s.warmth += s.table.flows.warm(b.Segments[i:min(i+warmed, len(b.Segments))], &hashes)
+		}
+		s.enqueue(b, int32(i), hashes[i%warmed])
+	}
+	for i, e := range s.touched {
+		if i%warmed == 0 {
+			s.warmth += warmNeighbours(s.touched[i:min(i+warmed, len(s.touched))])
+		}
+		s.table.touch(e)
 	}
 	s.settleWaiting(b.NowNs)
 	s.closeResets(b.NowNs)
 	for i, e := range s.touched {
+		if i%warmed == 0 {
+			s.warmth += warmConns(s.touched[i:min(i+warmed, len(s.touched))])
+		}
 		s.drain(b, e)
 		s.touched[i] = nil
 	}
@@ -174,10 +188,11 @@ func (s *Shard) take(b *probe.Batch) {
 	}
 }
 
-// enqueue queues segment i of the batch at its connection.
-func (s *Shard) enqueue(b *probe.Batch, i int32) {
+// enqueue queues segment i of the batch, whose flow has that hash, at its
+// connection.
+func (s *Shard) enqueue(b *probe.Batch, i int32, hash uint64) {
 	seg := &b.Segments[i]
-	e := s.find(seg)
+	e := s.find(seg, hash)
 	if e == nil {
 		s.stats.Strays++
 		return
@@ -186,7 +201,6 @@ func (s *Shard) enqueue(b *probe.Batch, i int32) {
 	if e.first < 0 {
 		e.first = i
 		s.touched = append(s.touched, e)
-		s.table.touch(e)
 	} else {
 		s.queue[e.last] = i
 	}

@@ -113,11 +113,11 @@ func (t *table) forget(ns int64) {
 	t.flows.compact()
 }
 
-// find returns the entry of a segment's flow, nil if the segment belongs to no
+// find returns the entry of a segment's flow, which has that hash, nil if the segment belongs to no
 // connection and opens none. It settles the direction of segments whose ends are
 // both watched ports.
-func (s *Shard) find(seg *probe.Segment) *entry {
-	e := s.table.flows.find(&seg.Flow)
+func (s *Shard) find(seg *probe.Segment, hash uint64) *entry {
+	e := s.table.flows.findHashed(&seg.Flow, hash)
 	if e == nil && seg.BothWatched {
 		back := seg.Flow.Reverse()
 		if e = s.table.flows.find(&back); e != nil || turned(seg) {
