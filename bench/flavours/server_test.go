@@ -14,7 +14,6 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
 	"sqlwitness/bench/agent"
 )
@@ -23,20 +22,12 @@ import (
 // says why there is none.
 var program, flavour, absent string
 
-func TestMain(m *testing.M) { os.Exit(buildAndRun(m)) }
+func TestMain(m *testing.M) { os.Exit(agent.Main(m, build)) }
 
-func buildAndRun(m *testing.M) int {
+func build(ctx context.Context, dir string) (err error) {
 	if os.Getuid() != 0 {
-		return m.Run() // every test skips
+		return nil // every test skips
 	}
-	dir, err := os.MkdirTemp("", "sqlwitness-flavours-")
-	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		return 1
-	}
-	defer os.RemoveAll(dir)
-	ctx, cancel := context.WithTimeout(context.Background(), 4*time.Minute)
-	defer cancel()
 	if program, err = agent.Build(ctx, dir); err == nil {
 		flavour = filepath.Join(dir, "gomysqlserver")
 		err = buildFlavour(ctx, flavour)
@@ -44,11 +35,9 @@ func buildAndRun(m *testing.M) int {
 	if errors.Is(err, errNoModules) {
 		absent = err.Error()
 		fmt.Println("bench/flavours: skipped,", absent)
-	} else if err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		return 1
+		return nil
 	}
-	return m.Run()
+	return err
 }
 
 var errNoModules = errors.New("the modules of go-mysql-server cannot be downloaded")

@@ -4,7 +4,6 @@ package proxies
 
 import (
 	"bytes"
-	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -24,24 +23,7 @@ import (
 // program is the agent under test, built by TestMain.
 var program string
 
-func TestMain(m *testing.M) { os.Exit(buildAndRun(m)) }
-
-func buildAndRun(m *testing.M) int {
-	if os.Getuid() != 0 {
-		return m.Run() // every test skips
-	}
-	dir, err := os.MkdirTemp("", "sqlwitness-proxies-")
-	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		return 1
-	}
-	defer os.RemoveAll(dir)
-	if program, err = agent.Build(context.Background(), dir); err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		return 1
-	}
-	return m.Run()
-}
+func TestMain(m *testing.M) { os.Exit(agent.Main(m, agent.Path(&program))) }
 
 // A scene is a server with a proxy before it, and an agent that came later.
 type scene struct {

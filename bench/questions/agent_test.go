@@ -3,7 +3,6 @@
 package questions
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -19,24 +18,7 @@ import (
 // program is the agent under test, built by TestMain.
 var program string
 
-func TestMain(m *testing.M) { os.Exit(buildAndRun(m)) }
-
-func buildAndRun(m *testing.M) int {
-	if os.Getuid() != 0 {
-		return m.Run() // every test skips
-	}
-	dir, err := os.MkdirTemp("", "sqlwitness-questions-")
-	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		return 1
-	}
-	defer os.RemoveAll(dir)
-	if program, err = agent.Build(context.Background(), dir); err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		return 1
-	}
-	return m.Run()
-}
+func TestMain(m *testing.M) { os.Exit(agent.Main(m, agent.Path(&program))) }
 
 // starting is held by whoever starts a server.
 var starting sync.Mutex

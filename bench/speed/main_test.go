@@ -23,25 +23,10 @@ var programs struct{ agent, generate, ringonly string }
 
 func TestMain(m *testing.M) {
 	flag.Parse()
-	os.Exit(run(m))
+	os.Exit(agent.Main(m, build))
 }
 
-func run(m *testing.M) int {
-	dir, err := os.MkdirTemp("", "sqlwitness-speed")
-	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		return 1
-	}
-	defer os.RemoveAll(dir)
-	if err := build(dir); err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		return 1
-	}
-	return m.Run()
-}
-
-func build(dir string) error {
-	ctx := context.Background()
+func build(ctx context.Context, dir string) error {
 	var errs [3]error
 	programs.agent, errs[0] = agent.Build(ctx, dir)
 	programs.generate, errs[1] = generator.Build(ctx, dir)
