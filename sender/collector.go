@@ -20,7 +20,9 @@ type CollectorConfig struct {
 	Listen      string    // host:port
 	TLS         TLSConfig // with CertFile and KeyFile; CAFile asks clients for a certificate of it
 	Connections int       // at a time; default 4096
-	Timeout     time.Duration
+	// Timeout bounds the coming of a batch, from its length on, its delivery, and the
+	// sending of the answer, each; default 20 s.
+	Timeout time.Duration
 	// Outputs take what is received: Name, Sink, Records and Notify count. A batch is
 	// acknowledged when all of them have it.
 	Outputs []Output
@@ -46,8 +48,9 @@ type Collector struct {
 	listener net.Listener
 	closing  atomic.Bool
 	busy     chan struct{} // one token per batch being delivered
-	local    sync.Mutex    // Sinks are not for several goroutines
-	down     []sinkState   // of each output
+	room     receiving
+	local    sync.Mutex  // Sinks are not for several goroutines
+	down     []sinkState // of each output
 
 	mu    sync.Mutex
 	conns map[net.Conn]*call
@@ -81,7 +84,7 @@ func NewCollector(cfg CollectorConfig) (*Collector, error) {
 	if tc != nil {
 		l = tls.NewListener(l, tc)
 	}
-	return &Collector{cfg: cfg, listener: l, busy: make(chan struct{}, maxBusy), conns: map[net.Conn]*call{},
+	return &Collector{cfg: cfg, listener: l, busy: make(chan struct{}, maxBusy), room: make(receiving, maxReceiving), conns: map[net.Conn]*call{},
 		down: make([]sinkState, len(cfg.Outputs))}, nil
 }
 
@@ -186,35 +189,6 @@ func (c *Collector) accept(conn net.Conn) {
 		defer c.mu.Unlock()
 		delete(c.conns, conn)
 	})
-}
-
-// A call is the service on one connection.
-type call struct {
-	c    *Collector
-	busy atomic.Bool // a batch is being delivered or answered
-}
-
-// serve answers calls until the client leaves, which is no error.
-func (l *call) serve(conn net.Conn) (fine bool) {
-	conf := &thrift.TConfiguration{MaxMessageSize: maxThriftFrame, MaxFrameSize: maxThriftFrame, MaxContainerSize: maxThriftEvents,
-		TBinaryStrictRead: thrift.BoolPtr(true)}
-	framed := thrift.NewTFramedTransportConf(thrift.NewTSocketFromConnConf(conn, conf), conf)
-	protocol := thrift.NewTBinaryProtocolConf(framed, conf)
-	processor := audit.NewCollectorProcessor(l)
-	for {
-		answered, err := processor.Process(context.Background(), protocol, protocol)
-		l.busy.Store(false)
-		if err != nil && !answered { // an Unavailable is an error too, but answered
-			var te thrift.TTransportException
-			return errors.As(err, &te) && te.TypeId() == thrift.END_OF_FILE || l.c.closing.Load()
-		}
-	}
-}
-
-// Put implements the generated service.
-func (l *call) Put(_ context.Context, in *audit.Batch) (*audit.Ack, error) {
-	l.busy.Store(true)
-	return l.c.put(in)
 }
 
 func (c *Collector) put(in *audit.Batch) (*audit.Ack, error) {

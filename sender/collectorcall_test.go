@@ -1,0 +1,131 @@
+package sender
+
+import (
+	"encoding/binary"
+	"io"
+	"net"
+	"slices"
+	"testing"
+	"time"
+)
+
+// dialFrame connects and declares a frame of n bytes, of which it sends some.
+func dialFrame(t *testing.T, c *Collector, n uint32, sent int) net.Conn {
+	t.Helper()
+	conn, err := net.Dial("tcp", c.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { conn.Close() })
+	if _, err := conn.Write(binary.BigEndian.AppendUint32(nil, n)); err != nil {
+		t.Fatal(err)
+	}
+	conn.Write(make([]byte, sent)) // may be cut off
+	return conn
+}
+
+// hungUp waits until the collector has closed the connection.
+func hungUp(t *testing.T, conn net.Conn) {
+	t.Helper()
+	conn.SetReadDeadline(time.Now().Add(10 * time.Second))
+	if _, err := conn.Read(make([]byte, 1)); err == nil {
+		t.Error("a frame that never came was answered")
+	} else if ne, ok := err.(net.Error); ok && ne.Timeout() {
+		t.Error("the collector waits for the rest of a frame")
+	}
+}
+
+// A client may be silent between batches, but not within one.
+func TestCollectorWaitsForFrames(t *testing.T) {
+	out := &memSink{}
+	c, _ := collect(t, CollectorConfig{Timeout: 200 * time.Millisecond, Outputs: []Output{{Name: "file", Sink: out}}})
+	idle := thriftSink(t, ThriftConfig{}, c)
+	defer idle.Close()
+	batch := &Batch{chunk: *numbered(1, 2, 3)}
+	for range 2 {
+		if err := idle.Deliver(t.Context(), batch); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(500 * time.Millisecond)
+	}
+	if n := c.Stats().Connections; n != 1 {
+		t.Errorf("%d connections, want that one is kept", n)
+	}
+	half := dialFrame(t, c, 1000, 500)
+	header, err := net.Dial("tcp", c.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer header.Close()
+	header.Write([]byte{0, 0})
+	hungUp(t, half)
+	hungUp(t, header)
+	hungUp(t, dialFrame(t, c, maxThriftFrame+1, 0))
+	if got := c.Stats().Broken; got != 3 {
+		t.Errorf("%d broken connections, want 3", got)
+	}
+}
+
+// Frames of many clients take no more memory than is allowed, and room comes back.
+func TestCollectorBoundsWhatItReceives(t *testing.T) {
+	out := &memSink{}
+	c, _ := collect(t, CollectorConfig{Timeout: 400 * time.Millisecond, Outputs: []Output{{Name: "file", Sink: out}}})
+	var greedy []net.Conn
+	for range 8 {
+		conn := dialFrame(t, c, maxThriftFrame, 0)
+		greedy = append(greedy, conn)
+		go func() {
+			junk := make([]byte, 1<<20)
+			for {
+				if _, err := conn.Write(junk); err != nil {
+					return
+				}
+			}
+		}()
+	}
+	most := 0
+	for i := 0; i < 100; i++ {
+		most = max(most, len(c.room))
+		time.Sleep(2 * time.Millisecond)
+	}
+	if most > maxReceiving || most < 8 {
+		t.Errorf("%d MiB are being received", most)
+	}
+	for _, conn := range slices.Backward(greedy) {
+		conn.SetReadDeadline(time.Now().Add(10 * time.Second))
+		io.Copy(io.Discard, conn)
+	}
+	eventually(t, "the room is free again", func() bool { return len(c.room) == 0 })
+	sink := thriftSink(t, ThriftConfig{}, c)
+	defer sink.Close()
+	if err := sink.Deliver(t.Context(), &Batch{chunk: *numbered(1, 2, 3)}); err != nil {
+		t.Error(err)
+	}
+}
+
+// The room is taken as the bytes come, and nobody waits for it behind the deadline.
+func TestReceiving(t *testing.T) {
+	r := make(receiving, 3)
+	first, release, err := r.read(zeros{}, 2<<20, time.Now().Add(time.Minute))
+	if err != nil || len(first) != 2<<20 || len(r) != 2 {
+		t.Fatalf("%d bytes, %v, %d taken", len(first), err, len(r))
+	}
+	_, part, err := r.read(zeros{}, 2<<20, time.Now().Add(20*time.Millisecond))
+	if err == nil || len(r) != 3 {
+		t.Errorf("%v, %d taken", err, len(r))
+	}
+	part()
+	if len(r) != 2 {
+		t.Errorf("%d taken", len(r))
+	}
+	release()
+	if empty, release, err := r.read(zeros{}, 0, time.Now()); err != nil || len(empty) != 0 || len(r) != 0 {
+		t.Errorf("%v, %d taken", err, len(r))
+	} else {
+		release()
+	}
+}
+
+type zeros struct{}
+
+func (zeros) Read(p []byte) (int, error) { return len(p), nil }
