@@ -10,11 +10,13 @@ import (
 // ErrNoLiveCapture is what OpenGroup returns on systems without AF_PACKET.
 var ErrNoLiveCapture = errors.New("live capture needs Linux, or a build with the tag libpcap: this one can only read capture files")
 
-// The geometry of a ring.
+// The geometry of a ring. A longer timeout makes fewer wake-ups, and each of them a
+// longer burst of work, which the server's threads wait for where they share its
+// processor: bench/speed, TestTick.
 const (
 	DefaultBlocks       = 128
 	DefaultBlockBytes   = 512 << 10
-	DefaultBlockTimeout = 50 * time.Millisecond
+	DefaultBlockTimeout = 20 * time.Millisecond
 	DefaultIdleWake     = 250 * time.Millisecond
 	MinBlockBytes       = 128 << 10
 

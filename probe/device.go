@@ -34,7 +34,7 @@ type DeviceConfig struct {
 	Name        string // one device, or AnyDevice
 	Filter      Filter // Interfaces are ignored
 	BufferBytes int    // of the kernel; 64 MiB
-	// BatchTimeout is the latency of the capture. Whole milliseconds; 50 ms.
+	// BatchTimeout is the latency of the capture. Whole milliseconds; 20 ms.
 	BatchTimeout time.Duration
 	// IdleWake is the longest wait for a Batch; 250 ms.
 	IdleWake time.Duration

@@ -367,7 +367,7 @@ func TestConfigBounds(t *testing.T) {
 		{Config{}, "ports: 0 given"},
 		{Config{Filter: ok, Shards: 65}, "shards 65: allowed are 1 to 64"},
 		{Config{Filter: ok, Shards: -1}, "shards -1"},
-		{Config{Filter: ok, Blocks: 32}, "ring_blocks 32 with tick 50ms holds 1.6s: at least 2s needed, so ring_blocks must be 40 or more"},
+		{Config{Filter: ok, Blocks: 32}, "ring_blocks 32 with tick 20ms holds 640ms: at least 2s needed, so ring_blocks must be 100 or more"},
 		{Config{Filter: ok, BlockBytes: 64 << 10}, "ring block of 65536 bytes"},
 		{Config{Filter: ok, BlockBytes: 200_000}, "ring block of 200000 bytes"},
 		{Config{Filter: ok, BlockTimeout: 500 * time.Microsecond}, "tick 500µs: allowed are whole milliseconds"},

@@ -39,7 +39,8 @@ func TestRateLine(t *testing.T) {
 	}
 }
 
-// The default tick must be as cheap as the best of the others.
+// The default tick is a compromise: little dearer than the cheapest, and the load
+// waits less behind its bursts than behind those of the longest.
 func TestTick(t *testing.T) {
 	r := onLoopback(t, 1, 119)
 	ticks := []time.Duration{5 * time.Millisecond, 10 * time.Millisecond, 20 * time.Millisecond, 50 * time.Millisecond}
@@ -52,7 +53,7 @@ func TestTick(t *testing.T) {
 			}
 			trials = append(trials, trial{sqlwitness("--tick", tick.String(), "--ring-blocks", blocks), at(rate, pick(time.Second, 1500*time.Millisecond))})
 		}
-		best, mine := 0., 0.
+		best, mine, wait := 0., 0., 0.
 		for i, outcomes := range r.rounds(pick(1, 5), trials...) {
 			cost := meter.Median(each(outcomes, outcome.perStatement))
 			t.Logf("%6.0f/s, tick %4v: agent %5.2f µs per statement (quartiles %.2f to %.2f), with both ends %5.2f; latency p50 %.0f, p99 %.0f µs", rate, ticks[i], cost,
@@ -62,11 +63,15 @@ func TestTick(t *testing.T) {
 			if best == 0 || cost < best {
 				best = cost
 			}
+			p99 := meter.Median(each(outcomes, func(o outcome) float64 { return o.P99 }))
 			if ticks[i] == probe.DefaultBlockTimeout {
-				mine = cost
+				mine, wait = cost, p99
+			}
+			if *long && rate > 10_000 && ticks[i] > probe.DefaultBlockTimeout && wait > p99 {
+				t.Errorf("%.0f/s: p99 is %.0f µs, with a tick of %v %.0f", rate, wait, ticks[i], p99)
 			}
 		}
-		if most := pick(4., 1.1); mine == 0 || mine > most*best {
+		if most := pick(4., 1.7); mine == 0 || mine > most*best {
 			t.Errorf("%.0f/s: the default tick costs %.2f µs, the best %.2f", rate, mine, best)
 		}
 	}
