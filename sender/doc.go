@@ -11,6 +11,8 @@
 //	  selectsession.go  the first stage; sample.go sampling, rate limits; classes.go
 //	  rules.go       rules; rulesfield.go their fields, rulescompile.go and
 //	                 rulesfunc.go their conditions, rulestats.go what they did and cost
+//	template.go    statements that differ from an earlier one in plain values: known
+//	               without lexing
 //	masker.go      literals become `?` under every reading the server may have had
 //	  reading.go     the readings: escapes, quotes, character set
 //	  lexer.go       one pass over the text under one reading
