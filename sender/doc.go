@@ -49,6 +49,7 @@
 //	thrift.go      a collector; thriftencode.go events by audit.thrift, from their JSON,
 //	               members.go reads that; thriftdecode.go the way back
 //	collector.go   the other end: Thrift in, any sink out
+//	  collectorcall.go  one connection of it
 //
 // Each Lane belongs to one goroutine, a shard's. Each sink has a queue and a
 // goroutine that writes; one on another machine has more, for its spool. They meet
