@@ -1,19 +1,19 @@
 package sender
 
 import (
+	"syscall"
 	"testing"
 	"time"
-
-	"golang.org/x/sys/unix"
 )
 
 // threadTime is the processor time of the calling thread, which the caller has
 // locked: what other processes do to the machine does not count.
 func threadTime(t testing.TB) time.Duration {
 	t.Helper()
-	var ts unix.Timespec
-	if err := unix.ClockGettime(unix.CLOCK_THREAD_CPUTIME_ID, &ts); err != nil {
+	const ofThread = 1 // RUSAGE_THREAD, getrusage(2)
+	var u syscall.Rusage
+	if err := syscall.Getrusage(ofThread, &u); err != nil {
 		t.Fatal(err)
 	}
-	return time.Duration(ts.Nano())
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
