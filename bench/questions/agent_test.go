@@ -73,7 +73,7 @@ func capture(t *testing.T, srv *mariadb.Server, s setting) *run {
 		s.watch = fmt.Sprintf("address: '127.0.0.1:%d'", srv.Port)
 	}
 	if s.capture == "" {
-		s.capture = fmt.Sprintf("ports: [%d], interfaces: [lo], ring_blocks: 48, ring_mib: 12", srv.Port)
+		s.capture = fmt.Sprintf("ports: [%d], interfaces: [lo], tick: 50ms, ring_blocks: 48, ring_mib: 12", srv.Port)
 	}
 	config, err := WriteConfig(dir, s.capture, s.watch)
 	if err != nil {
