@@ -391,9 +391,7 @@ func TestShapeStorm(t *testing.T) {
 	begin := threadTime(t)
 	for i := range total {
 		l.Put(benchEvent(fmt.Sprintf("select a%d from t%d where b in (select c from u) and d = 'x'", i, i)))
-		if i%100 == 99 {
-			l.Flush()
-		}
+		l.Flush()
 	}
 	perEvent := (threadTime(t) - begin) / total
 	if perEvent > 200*time.Microsecond {
