@@ -58,7 +58,8 @@ func TestMain(m *testing.M) {
 // partitions is how many a topic has.
 const partitions = 4
 
-// topic makes a topic.
+// topic makes a topic and waits until each of its partitions answers: the broker
+// names their leader a little before that leader knows of it.
 func topic(t testing.TB, name string) string {
 	t.Helper()
 	if shared == nil {
@@ -74,11 +75,22 @@ func topic(t testing.TB, name string) string {
 			err = resp.Errors[name]
 		}
 		if err == nil || errors.Is(err, kafka.TopicAlreadyExists) {
-			return name
+			err = nil
+			break
 		}
 		time.Sleep(time.Second)
 	}
-	t.Fatal(err)
+	for p := 0; p < partitions && err == nil; p++ {
+		for range 100 {
+			if _, err = lastOffset(t.Context(), name, p); err == nil {
+				break
+			}
+			time.Sleep(50 * time.Millisecond)
+		}
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
 	return name
 }
 

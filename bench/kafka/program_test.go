@@ -171,16 +171,20 @@ func size(t testing.TB, topic string) (n int64) {
 
 func end(t testing.TB, topic string, partition int) int64 {
 	t.Helper()
-	conn, err := kafka.DialLeader(t.Context(), "tcp", shared.Addr, topic, partition)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer conn.Close()
-	last, err := conn.ReadLastOffset()
+	last, err := lastOffset(t.Context(), topic, partition)
 	if err != nil {
 		t.Fatal(err)
 	}
 	return last
+}
+
+func lastOffset(ctx context.Context, topic string, partition int) (int64, error) {
+	conn, err := kafka.DialLeader(ctx, "tcp", shared.Addr, topic, partition)
+	if err != nil {
+		return 0, err
+	}
+	defer conn.Close()
+	return conn.ReadLastOffset()
 }
 
 // committed is how many records of a topic the group of its name has read.

@@ -19,7 +19,7 @@ func (s *Server) args(ctx context.Context, o Options) ([]string, error) {
 	}
 	args := append([]string{"mariadbd", "--no-defaults"}, asUser()...)
 	args = append(args,
-		"--datadir="+s.dataDir(), "--socket="+s.Socket, "--pid-file="+filepath.Join(s.Dir, "pid"),
+		"--datadir="+s.dataDir(), "--tmpdir="+s.tmpDir(), "--socket="+s.Socket, "--pid-file="+filepath.Join(s.Dir, "pid"),
 		"--bind-address="+bind, fmt.Sprintf("--port=%d", s.Port),
 		// Names would be looked up for every new client address.
 		"--skip-name-resolve", "--character-set-server=utf8mb4",

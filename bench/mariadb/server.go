@@ -110,10 +110,14 @@ func (s *Server) start(ctx context.Context, o Options) error {
 // install fills the data directory with the system tables.
 func (s *Server) install(ctx context.Context) error {
 	args := []string{"--no-defaults", "--datadir=" + s.dataDir(), "--auth-root-authentication-method=normal",
-		"--skip-test-db", "--skip-name-resolve", "--innodb-log-file-size=8M"}
+		"--skip-test-db", "--skip-name-resolve", "--innodb-log-file-size=8M", "--tmpdir=" + s.tmpDir()}
+	if err := os.Mkdir(s.tmpDir(), 0o700); err != nil {
+		return err
+	}
 	cmd := exec.CommandContext(ctx, "mariadb-install-db", append(args, asUser()...)...)
 	if out, err := cmd.CombinedOutput(); err != nil {
-		return fmt.Errorf("mariadb-install-db: %w: %s", err, tail(out))
+		cause, _, _ := bytes.Cut(out, []byte("Installation of system tables failed")) // a page of advice follows
+		return fmt.Errorf("mariadb-install-db: %w: %s", err, tail(cause))
 	}
 	return nil
 }
@@ -132,6 +136,7 @@ func (s *Server) waitReady(ctx context.Context) error {
 		}
 		select {
 		case <-s.exited:
+			log, _ = os.ReadFile(s.errorLog()) // its last words
 			return fmt.Errorf("mariadbd ended at start: %s", tail(log))
 		case <-deadline.C:
 			return fmt.Errorf("mariadbd is not ready after %v: %s", startTimeout, tail(log))
@@ -172,6 +177,10 @@ func (s *Server) Addr(host string) string { return net.JoinHostPort(host, strcon
 
 func (s *Server) dataDir() string  { return filepath.Join(s.Dir, "data") }
 func (s *Server) errorLog() string { return filepath.Join(s.Dir, "error.log") }
+
+// tmpDir is the server's alone: one that starts removes all temporary tables in
+// its directory, also those that another server is using.
+func (s *Server) tmpDir() string { return filepath.Join(s.Dir, "tmp") }
 
 // freePort asks the kernel. Between the answer and the server's bind another
 // process may take the port; the start then fails with the server's message.

@@ -42,6 +42,11 @@ func TestServerLives(t *testing.T) {
 	if took := time.Since(began); took > 10*time.Second {
 		t.Errorf("the start took %v", took)
 	}
+	// Beside it others start: one that shared its directory for temporary tables would
+	// remove its table under it.
+	if out := client(s, "127.0.0.1", "p4ss", "--skip-ssl", "SELECT @@tmpdir"); !strings.Contains(out, s.Dir) {
+		t.Errorf("the server's temporary tables are in %q, outside of %s", out, s.Dir)
+	}
 	for _, host := range []string{"127.0.0.1", "::1"} {
 		for _, c := range []struct{ password, tls, want string }{{"p4ss", "--skip-ssl", "\t\n"}, {"p4ss", "--ssl", "TLS"}, {"wrong", "--skip-ssl", "1045"}} {
 			out := client(s, host, c.password, c.tls, "SHOW STATUS LIKE 'Ssl_cipher'")
