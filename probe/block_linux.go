@@ -30,6 +30,12 @@ func (b block) ready() bool {
 // packets is the number of packets in the block, also while the kernel fills it.
 func (b block) packets() uint32 { return atomic.LoadUint32(&b.header().Num_pkts) }
 
+// timedOut reports whether the kernel has handed a ready block out because of its
+// age. Otherwise it was full: the packet that found no room has begun the next.
+func (b block) timedOut() bool {
+	return atomic.LoadUint32(&b.header().Block_status)&unix.TP_STATUS_BLK_TMO != 0
+}
+
 // giveBack returns the block to the kernel.
 func (b block) giveBack() {
 	atomic.StoreUint32(&b.header().Block_status, unix.TP_STATUS_KERNEL)

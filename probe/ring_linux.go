@@ -131,7 +131,7 @@ func (r *Ring) wait() error {
 // idle makes an empty batch. Packets younger than a block's timeout may still
 // be in the block that the kernel is filling.
 func (r *Ring) idle() {
-	r.batch.Segments = r.batch.Segments[:0]
+	r.batch.Segments, r.batch.More = r.batch.Segments[:0], false
 	r.advance(time.Now().Add(-r.cfg.BlockTimeout - retireSlack).UnixNano())
 	r.swaps.expire()
 }
@@ -182,7 +182,7 @@ func (r *Ring) fill(b block) {
 		seg.Generation = generation
 	}
 	r.counts.flush(&r.tally)
-	r.batch.Segments = segs
+	r.batch.Segments, r.batch.More = segs, !b.timedOut()
 	r.advance(max(last, b.lastNs()))
 }
 

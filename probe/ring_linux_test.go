@@ -132,6 +132,35 @@ func TestStopDrains(t *testing.T) {
 	}
 }
 
+// A block that is full says that another follows; one that is handed out for its age,
+// and the empty batch of an idle ring, do not.
+func TestFullBlockHasMore(t *testing.T) {
+	live(t)
+	w := newWire(t)
+	g := openGroup(t, Config{Filter: Filter{Ports: []uint16{3306}, Interfaces: []int{w.toIndex}}, Blocks: 64, BlockBytes: 1 << 17, BlockTimeout: 40 * time.Millisecond, IdleWake: 40 * time.Millisecond})
+	r := g.Rings()[0]
+	const n = 1000 // of a good 1,000 bytes each: more than eight blocks, less than all
+	for i := range n {
+		w.send(t, watchedPacket(uint32(i), 1000))
+	}
+	for got := 0; ; {
+		b, err := r.Next()
+		if err != nil {
+			t.Fatal(err)
+		}
+		got += len(b.Segments)
+		if full := len(b.Segments) > 1<<17/1200; b.More != full && len(b.Segments) > 0 {
+			t.Errorf("a block of %d segments says more: %v", len(b.Segments), b.More)
+		}
+		if len(b.Segments) == 0 && b.More {
+			t.Error("an empty batch says more")
+		}
+		if got == n && len(b.Segments) == 0 {
+			break
+		}
+	}
+}
+
 // A reader that is stopped for a second loses nothing at 12,000 packets/s.
 func TestStalledReaderLosesNothing(t *testing.T) {
 	live(t)

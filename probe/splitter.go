@@ -80,7 +80,7 @@ func (s *Splitter) Run() error {
 // looks at its part meanwhile.
 func (s *Splitter) split(b *Batch) {
 	for _, p := range s.parts {
-		p.batch.Segments, p.batch.NowNs = p.batch.Segments[:0], b.NowNs
+		p.batch.Segments, p.batch.NowNs, p.batch.More = p.batch.Segments[:0], b.NowNs, b.More
 	}
 	n := uint32(len(s.parts))
 	for i := range b.Segments {

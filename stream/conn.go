@@ -55,6 +55,7 @@ type Env struct {
 	lastID     uint64
 	whole      packet      // in hand, of whichever connection
 	queues     [][]command // empty ones that no connection uses
+	warmth     int64       // see warm.go
 }
 
 // NewEnv returns the common part of a shard's connections. Emit receives every

@@ -1,6 +1,7 @@
 package stream
 
 import (
+	"bytes"
 	"testing"
 	"time"
 
@@ -104,6 +105,29 @@ func BenchmarkRows(b *testing.B) {
 		x.round(false)
 	}
 	b.ReportMetric(b.Elapsed().Seconds()*1e9/float64(b.N)/rows, "ns/row")
+}
+
+// BenchmarkColdRows passes over rows of 119 bytes that are in no cache of the
+// processor's own, as those of a capture.
+func BenchmarkColdRows(b *testing.B) {
+	const rowBytes, perSegment, segments = 119, 500, 1000
+	segment := make([]byte, 0, perSegment*(headerLen+1+rowBytes))
+	for i := range perSegment {
+		segment = append(segment, 1+rowBytes, 0, 0, byte(i), rowBytes)
+		segment = append(segment, make([]byte, rowBytes)...)
+	}
+	all := bytes.Repeat(segment, segments)
+	c := &Conn{env: NewEnv(Config{}, nil)}
+	b.SetBytes(int64(len(all)))
+	for b.Loop() {
+		for at := 0; at < len(all); at += len(segment) {
+			c.resp.seq = 0
+			if n := c.skipRows(all[at : at+len(segment)]); n != len(segment) {
+				b.Fatalf("%d bytes of %d", n, len(segment))
+			}
+		}
+	}
+	b.ReportMetric(b.Elapsed().Seconds()*1e9/float64(b.N)/perSegment/segments, "ns/row")
 }
 
 // TestRowCost: what a result costs does not depend on what is in its rows, and is

@@ -150,10 +150,15 @@ func (c *Conn) readReplyPackets(b []byte, ns int64) int {
 // of rows and definitions more than is looked at.
 const replyKeep = 4 << 10
 
+// rowsAhead is how far before a row a byte of those to come is read. Where the next
+// header is only this one tells, so its miss cannot begin before this one's is over; on
+// a large result, which is in no cache, that was all of the cost.
+const rowsAhead = 2 << 10
+
 // skipRows passes over the complete row packets at the start of b and returns
 // their length. Whatever is not plainly a row is left for replyPacket.
 func (c *Conn) skipRows(b []byte) int {
-	at, seq, rows := 0, c.resp.seq, uint64(0)
+	at, seq, rows, warmth := 0, c.resp.seq, uint64(0), byte(0)
 	for len(b)-at > headerLen {
 		n := int(b[at]) | int(b[at+1])<<8 | int(b[at+2])<<16
 		if n == 0 || n == maxPacket || b[at+3] != seq && c.zip == nil || len(b)-at-headerLen < n {
@@ -162,10 +167,14 @@ func (c *Conn) skipRows(b []byte) int {
 		if first := b[at+4]; first == 0xff || first == 0xfe {
 			break
 		}
+		if ahead := at + rowsAhead; ahead < len(b) {
+			warmth += b[ahead]
+		}
 		seq = b[at+3] + 1
 		at += headerLen + n
 		rows++
 	}
+	c.env.warmth += int64(warmth)
 	c.resp.rows += rows
 	c.resp.seq = seq
 	c.resp.bytes += uint64(at)

@@ -1,5 +1,8 @@
 package stream
 
+// What is read only to have it in the cache is added up in a warmth, which means
+// nothing: without one the compiler would leave the reads out.
+
 // Warm reads a word of each cache line that a command and its response need of the
 // connection. A caller who warms several before it feeds them waits for their
 // misses together, not for one after the other. What it returns means nothing: it is

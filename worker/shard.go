@@ -26,7 +26,7 @@ type Source interface {
 // A Sink takes events. Put must not keep the event.
 type Sink interface {
 	Put(*stream.Event)
-	Flush() // the batch is over
+	Flush() // hand on what was put
 }
 
 // Config configures a Shard. The zero value of a field means its default.
@@ -48,6 +48,10 @@ type Config struct {
 	// Events wait for them as they do for users, within the same bounds.
 	Proxies Proxies
 
+	// FlushEvery is how long events wait for those of the next batches, while these
+	// follow at once; 20 ms.
+	FlushEvery time.Duration
+
 	Linger time.Duration // how long a closed connection's ports are remembered, for its late repeats; 2 s
 }
 
@@ -66,6 +70,9 @@ func (c *Config) setDefaults() {
 	}
 	if c.IdentityBytes == 0 {
 		c.IdentityBytes = identityBytes
+	}
+	if c.FlushEvery == 0 {
+		c.FlushEvery = 20 * time.Millisecond
 	}
 	if c.Linger == 0 {
 		c.Linger = 2 * time.Second
@@ -90,6 +97,7 @@ type Shard struct {
 	handshakes   handshakes
 	handshakesNs int64 // when they age next
 
+	flushedNs   int64
 	nextSweepNs int64
 	queue       []int32 // of each segment of the batch: the next one of its connection, -1 = last
 	touched     []*entry
@@ -121,14 +129,16 @@ func NewShard(config Config, source Source, sink Sink) *Shard {
 func (s *Shard) Run() error {
 	for {
 		batch, err := s.source.Next()
+		more := false
 		if batch != nil {
+			more = batch.More
 			s.take(batch)
 			s.source.Release()
 		}
 		if err != nil {
 			s.closeAll()
 		}
-		s.sink.Flush()
+		s.flush(more && err == nil)
 		s.publish()
 		if errors.Is(err, io.EOF) {
 			return nil
@@ -140,6 +150,17 @@ func (s *Shard) Run() error {
 		// share its processor would get a turn in a hundred.
 		runtime.Gosched()
 	}
+}
+
+// flush hands the events on. Where blocks fill faster than they age, of large
+// results above all, one hand-over and one write for each would cost more than the
+// few events in it.
+func (s *Shard) flush(more bool) {
+	if age := s.nowNs - s.flushedNs; more && age >= 0 && age < int64(s.config.FlushEvery) {
+		return
+	}
+	s.flushedNs = s.nowNs
+	s.sink.Flush()
 }
 
 // take works one batch off.

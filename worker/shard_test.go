@@ -142,6 +142,37 @@ func TestAcrossBatches(t *testing.T) {
 	}
 }
 
+// While the source goes on at once events are handed on once a tick; at a batch that
+// is the last for now, when the clock was set back, and at the end, at once.
+func TestFlushWaitsForMore(t *testing.T) {
+	const ms = int64(time.Millisecond)
+	src, out := &script{}, &tape{}
+	want := 0
+	for i, b := range []struct {
+		ms      int64
+		more    bool
+		flushes int
+	}{{1000, true, 1}, {1006, true, 0}, {1019, true, 0}, {1020, true, 1}, {1039, true, 0}, {1039, false, 1}, {1041, true, 0}, {900, true, 1}, {919, true, 0}, {920, true, 1}, {921, true, 0}} {
+		src.batches = append(src.batches, probe.Batch{Segments: query(b.ms*ms, 40000, i), NowNs: b.ms * ms, More: b.more})
+		want += b.flushes
+	}
+	s := NewShard(Config{FlushEvery: 20 * time.Millisecond}, src, out)
+	var seen []int
+	for range src.batches {
+		b, _ := src.Next()
+		s.take(b)
+		s.flush(b.More)
+		src.Release()
+		seen = append(seen, out.flushes)
+	}
+	if out.flushes != want {
+		t.Errorf("flushes after each batch %v, want %d in all", seen, want)
+	}
+	if err := s.Run(); err != nil || out.flushes != want+1 {
+		t.Errorf("%d flushes at the end, want %d; %v", out.flushes, want+1, err)
+	}
+}
+
 // Connections share a batch; each keeps its own order.
 func TestManyConnections(t *testing.T) {
 	var batch []probe.Segment

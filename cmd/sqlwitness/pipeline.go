@@ -83,6 +83,7 @@ func (c *config) worker(mode probe.Mode) worker.Config {
 		Stream:      stream.Config{Mode: mode, MaxSQLBytes: c.Capture.MaxSQLBytes, GapWait: c.Capture.GapWait, Params: !bool(c.Mask)},
 		Connections: max(c.Limits.Connections/max(c.Capture.Shards, 1), 1),
 		IdleTimeout: c.Limits.IdleTimeout,
+		FlushEvery:  c.Capture.Tick,
 		KeptBytes:   min(max(c.heapMiB(), minHeapMiB)<<20/4, 64<<20),
 	}
 }
