@@ -77,6 +77,7 @@ func OpenDevice(c DeviceConfig) (*Device, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open device %s: %w", c.Name, err)
 	}
+	in.batch.Behind = true // it cannot tell
 	d := &Device{cfg: c, handle: handle, intake: in}
 	d.frame.link = liveLinkType(uint32(handle.LinkType()))
 	if err := d.frame.link.check(); err != nil {

@@ -73,8 +73,11 @@ func openRing(c *Config) (*Ring, error) {
 	return r, nil
 }
 
-func (r *Ring) block() block {
-	off := r.next * r.cfg.BlockBytes
+// block is the next block to be read.
+func (r *Ring) block() block { return r.blockAt(r.next) }
+
+func (r *Ring) blockAt(i int) block {
+	off := i % r.cfg.Blocks * r.cfg.BlockBytes
 	return block(r.mem[off : off+r.cfg.BlockBytes : off+r.cfg.BlockBytes])
 }
 
@@ -131,7 +134,7 @@ func (r *Ring) wait() error {
 // idle makes an empty batch. Packets younger than a block's timeout may still
 // be in the block that the kernel is filling.
 func (r *Ring) idle() {
-	r.batch.Segments, r.batch.More = r.batch.Segments[:0], false
+	r.batch.Segments, r.batch.More, r.batch.Behind = r.batch.Segments[:0], false, false
 	r.advance(time.Now().Add(-r.cfg.BlockTimeout - retireSlack).UnixNano())
 	r.swaps.expire()
 }
@@ -182,7 +185,7 @@ func (r *Ring) fill(b block) {
 		seg.Generation = generation
 	}
 	r.counts.flush(&r.tally)
-	r.batch.Segments, r.batch.More = segs, !b.timedOut()
+	r.batch.Segments, r.batch.More, r.batch.Behind = segs, !b.timedOut(), r.blockAt(r.next+1).ready()
 	r.advance(max(last, b.lastNs()))
 }
 

@@ -152,8 +152,11 @@ func TestFullBlockHasMore(t *testing.T) {
 		if full := len(b.Segments) > 1<<17/1200; b.More != full && len(b.Segments) > 0 {
 			t.Errorf("a block of %d segments says more: %v", len(b.Segments), b.More)
 		}
-		if len(b.Segments) == 0 && b.More {
-			t.Error("an empty batch says more")
+		if len(b.Segments) == 0 && (b.More || b.Behind) {
+			t.Errorf("an empty batch says more (%v) or that the reader is behind (%v)", b.More, b.Behind)
+		}
+		if left := n - got; b.Behind && left == 0 || !b.Behind && left > 2*1<<17/1000 {
+			t.Errorf("with %d segments left the reader is behind: %v", left, b.Behind)
 		}
 		if got == n && len(b.Segments) == 0 {
 			break

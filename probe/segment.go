@@ -59,4 +59,7 @@ type Batch struct {
 	// More tells that the source goes on: its next batch comes within a tick, or
 	// within the idle wake if packets are being dropped.
 	More bool
+	// Behind tells that the next batch was ready when this one was handed out: the
+	// reader is slower than the source, or the source cannot tell.
+	Behind bool
 }

@@ -80,7 +80,9 @@ func (s *Splitter) Run() error {
 // looks at its part meanwhile.
 func (s *Splitter) split(b *Batch) {
 	for _, p := range s.parts {
-		p.batch.Segments, p.batch.NowNs, p.batch.More = p.batch.Segments[:0], b.NowNs, b.More
+		segments := p.batch.Segments[:0]
+		p.batch = *b
+		p.batch.Segments = segments
 	}
 	n := uint32(len(s.parts))
 	for i := range b.Segments {

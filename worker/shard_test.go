@@ -173,6 +173,46 @@ func TestFlushWaitsForMore(t *testing.T) {
 	}
 }
 
+// A long batch is worked off with pauses, whether its segments are many or large, unless
+// the next one is ready or blocks are full.
+func TestYieldsInBatches(t *testing.T) {
+	const rounds = 300
+	many := func() (batch []probe.Segment) {
+		for n := range rounds {
+			batch = append(batch, query(second, uint16(40000+n), 0)...)
+		}
+		return batch
+	}
+	large := func() (batch []probe.Segment) {
+		for n := range 20 {
+			port := uint16(40000 + n)
+			batch = append(batch, segment(second, port, true, probe.ACK, 1000, 5000, make([]byte, 50<<10)))
+		}
+		return batch
+	}
+	for _, c := range []struct {
+		name        string
+		batch       []probe.Segment
+		full, late  bool
+		least, most int
+	}{
+		{"many", many(), false, false, 2 * rounds / 110, 2 * rounds / 90},
+		{"many, late", many(), false, true, 0, 0},
+		{"many, full", many(), true, false, 0, 0},
+		{"large", large(), false, false, 4, 6},
+		{"small", query(second, 40000, 0), false, false, 0, 0},
+	} {
+		yields := 0
+		s := NewShard(Config{Yield: func() { yields++ }}, &script{batches: []probe.Batch{{Segments: c.batch, NowNs: second, More: c.full, Behind: c.late}}}, &tape{})
+		if err := s.Run(); err != nil {
+			t.Fatal(err)
+		}
+		if yields < c.least || yields > c.most {
+			t.Errorf("%s: %d yields, want %d to %d", c.name, yields, c.least, c.most)
+		}
+	}
+}
+
 // Connections share a batch; each keeps its own order.
 func TestManyConnections(t *testing.T) {
 	var batch []probe.Segment

@@ -137,7 +137,9 @@ func (l *live) run(stderr io.Writer) error {
 	l.log.Info("auditing", "ports", portList(l.filter.Ports), "interfaces", strings.Join(l.config.Capture.Interfaces, ","),
 		"shards", len(sources), "ring", fmt.Sprintf("%d MiB, %v", l.config.Capture.RingMiB, time.Duration(l.config.Capture.RingBlocks)*l.config.Capture.Tick),
 		"mask", l.config.Mask.String())
-	finished := l.start(sources, l.config.worker(l.filter.Mode), l.watched)
+	shards := l.config.worker(l.filter.Mode)
+	shards.Yield = probe.Yield
+	finished := l.start(sources, shards, l.watched)
 	l.admin.serve(l.log, collector(slices.Concat(runFamilies, sinkFamilies), l.metrics))
 	defer l.admin.close()
 	background := l.background(ctx, cancel)
