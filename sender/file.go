@@ -46,6 +46,7 @@ type FileSink struct {
 	told warnings
 
 	f     auditFile // nil: to be opened
+	plain bool      // it is a file: a pipe or device is not renamed
 	size  int64     // of whole lines
 	torn  bool      // behind them there may be part of a line
 	until time.Time // end of the file's period
@@ -95,7 +96,7 @@ func (s *FileSink) open() error {
 		f.Close()
 		return fmt.Errorf("open audit file %s: %w", s.cfg.Path, err)
 	}
-	s.f, s.size, s.torn = f, 0, false
+	s.f, s.plain, s.size, s.torn = f, state.regular, 0, false
 	begun := s.now()
 	if state.regular && state.size > 0 {
 		// Whoever wrote it last in this period has renamed it at its beginning.
@@ -197,7 +198,7 @@ func (s *FileSink) mend() error {
 
 // over tells whether the file's period is.
 func (s *FileSink) over() bool {
-	if s.cfg.Every <= 0 {
+	if s.cfg.Every <= 0 || !s.plain {
 		return false
 	}
 	now := s.now()
@@ -214,7 +215,7 @@ func (s *FileSink) over() bool {
 // takes at least one line.
 func (s *FileSink) fit(p []byte) int {
 	room := s.cfg.MaxBytes - s.size
-	if s.cfg.MaxBytes <= 0 || int64(len(p)) <= room {
+	if s.cfg.MaxBytes <= 0 || !s.plain || int64(len(p)) <= room {
 		return len(p)
 	}
 	n := 0

@@ -2,6 +2,7 @@ package sender
 
 import (
 	"bytes"
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -101,4 +102,37 @@ func TestKeeperIsNice(t *testing.T) {
 	}
 	defer file.Close()
 	eventually(t, "one nice thread", func() bool { n, others := nice(); return n == before+1 && others > 1 })
+}
+
+// A pipe or device is written to, and neither renamed nor synced: as root that would
+// take /dev/null away from everybody.
+func TestFileIsAPipe(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "pipe")
+	if err := syscall.Mkfifo(path, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s, err := NewFileSink(FileSinkConfig{Path: path, MaxBytes: 10, Every: time.Nanosecond})
+	if err != nil {
+		t.Fatal(err)
+	}
+	reader, err := os.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer reader.Close()
+	want := strings.Repeat("a line that is longer than a file may be\n", 20)
+	for line := range strings.Lines(want) {
+		if err := s.Write([]byte(line), 1); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := s.Close(); err != nil {
+		t.Errorf("close: %v", err)
+	}
+	if got, err := io.ReadAll(reader); string(got) != want || err != nil {
+		t.Errorf("%q; %v", got, err)
+	}
+	if info, err := os.Stat(path); err != nil || info.Mode().Type() != os.ModeNamedPipe || len(glob(path+".*")) != 0 {
+		t.Errorf("the pipe is gone: %v, %v, %v", info, err, glob(path+".*"))
+	}
 }

@@ -75,6 +75,15 @@ func (d *osDir) rename(from, to string) error {
 	return os.Rename(filepath.Join(d.dir, from), filepath.Join(d.dir, to))
 }
 
+// sync does nothing for a pipe or device: there is nothing that could be lost
+// (EINVAL, fdatasync(2)).
+func (f osAuditFile) sync() error {
+	if state, err := f.state(); err == nil && !state.regular {
+		return nil
+	}
+	return f.osFile.sync()
+}
+
 func (f osAuditFile) state() (fileState, error) {
 	info, err := f.Stat()
 	if err != nil {

@@ -17,7 +17,7 @@ func TestServerCost(t *testing.T) {
 	load := at(5_000, time.Second)
 	load.Conns = 8
 	names := []string{"nobody again", "ring only", "sqlwitness"}
-	got := r.rounds(pick(2, 30), trial{nobody, load}, trial{nobody, load}, trial{ringOnly, load}, trial{sqlwitness(), load})
+	got := r.rounds(pick(2, 60), trial{nobody, load}, trial{nobody, load}, trial{ringOnly, load}, trial{sqlwitness(), load})
 	p50 := func(o outcome) float64 { return o.P50 }
 	p99 := func(o outcome) float64 { return o.P99 }
 	busy := func(o outcome) float64 { return us(o.busy) / float64(o.Sent) }

@@ -81,7 +81,7 @@ func record(t *testing.T) (capture, port string) {
 		t.Fatal(r.addr)
 	}
 	capture = filepath.Join(r.dir, "load.pcap")
-	dump, err := agent.StartOther(t.Context(), nil, "listening on", "tcpdump", "-i", "lo", "-B", "65536", "-w", capture, "tcp", "port", port)
+	dump, err := agent.StartOther(t.Context(), nil, "listening on", "tcpdump", "-Z", "root", "-i", "lo", "-B", "65536", "-w", capture, "tcp", "port", port)
 	if err != nil {
 		t.Fatal(err)
 	}

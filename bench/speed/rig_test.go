@@ -46,7 +46,8 @@ func (o outcome) drops() string {
 var (
 	nobody   = observer{name: "nobody"}
 	ringOnly = observer{name: "ring only", says: "capturing", argv: []string{"RINGONLY", "-interface", "DEVICE", "-port", "PORT"}}
-	tcpdump  = observer{name: "tcpdump", says: "listening on", argv: []string{"tcpdump", "-i", "DEVICE", "-B", "65536", "-w", "/dev/null", "tcp", "port", "PORT"}}
+	// As root: under an account of its own it would make /dev/null that account's.
+	tcpdump = observer{name: "tcpdump", says: "listening on", argv: []string{"tcpdump", "-Z", "root", "-i", "DEVICE", "-B", "65536", "-w", "/dev/null", "tcp", "port", "PORT"}}
 )
 
 // sqlwitness is the agent with further flags.

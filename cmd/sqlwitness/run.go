@@ -66,6 +66,9 @@ func runEngine(open openEngine, args []string, stdout *os.File, stderr io.Writer
 	if os.Getenv("GOMAXPROCS") == "" {
 		runtime.GOMAXPROCS(c.processors(runtime.GOMAXPROCS(0)))
 	}
+	if err := relaxTimers(); err != nil {
+		log.Debug("timers stay exact, for a tenth more processor time", "err", err)
+	}
 	p, err := c.openPipeline(stdout, log, len(engine.sources()), false)
 	if err != nil {
 		return err
