@@ -14,7 +14,7 @@ help: ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 18
 
 build: ## one static binary, bin/sqlwitness
-	CGO_ENABLED=0 $(GO) build -trimpath -o $(BIN) ./cmd/sqlwitness
+	CGO_ENABLED=0 $(GO) build -trimpath -buildvcs=auto -o $(BIN) ./cmd/sqlwitness
 
 # The generated code is committed; another compiler than Debian's 0.17 formats it
 # otherwise, that is all.
