@@ -158,6 +158,7 @@ type Conn struct {
 
 	firstNs, lastNs int64 // capture time of the first and last segment
 	freshNs         int64 // and of the last that brought something new
+	answeredNs      int64 // and of the last packet that answers a command
 	resetNs         int64 // when a RST came that nothing has followed; 0 = none
 	totals
 	client  half
@@ -232,6 +233,11 @@ func (c *Conn) FirstNs() int64 { return c.firstNs }
 
 // LastNs is the capture time of the last segment.
 func (c *Conn) LastNs() int64 { return c.lastNs }
+
+// AnsweredNs is the capture time of the last packet in which the server answered a
+// command, 0 = none: it had the connection then. Repeats, and what lies behind a hole
+// that is not given up, are no answers.
+func (c *Conn) AnsweredNs() int64 { return c.answeredNs }
 
 // Waits reports that something of the connection depends on time, such as
 // segments that it holds back: Settle must be called at every tick.

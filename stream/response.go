@@ -211,7 +211,7 @@ func (c *Conn) readResponse(p *packet) {
 	}
 	r.seq = p.lastSeq + 1
 	r.bytes += uint64(p.bytes)
-	r.lastNs = p.lastNs
+	r.lastNs, c.answeredNs = p.lastNs, p.lastNs
 	if !r.begun {
 		r.begun = true
 		if r.firstNs == 0 {

@@ -138,7 +138,8 @@ func (s *Snapshot) Transports() (n [transports]int) {
 // where that is not certain. connectionID is the server's thread id, 0 if it
 // was not seen. The connection must be one to this very server and must have
 // been open during the whole reading: where the server shows names instead of
-// addresses, a session is found because no other has its port.
+// addresses, or what may be a definer's, a session is found because no other has its
+// port: see Session.At.
 func (s *Snapshot) Find(client netip.AddrPort, connectionID uint64) (*Session, bool) {
 	if s == nil || s.ownUnknown {
 		return nil, false
@@ -180,6 +181,10 @@ func (s *Snapshot) firstOf(port uint16) int32 {
 func (r *Session) mayBe(client netip.AddrPort) bool {
 	return r.Port == client.Port() && (!r.trusted || !r.Client.IsValid() || r.Client == client)
 }
+
+// At reports that the row shows the client's own address. A row that does not, and was
+// found without an id, is another client's if the connection was not open any more.
+func (r *Session) At(client netip.AddrPort) bool { return r.trusted && r.Client == client }
 
 // Present tells whether a connection may still be open at the server. It is
 // false only where the whole list was read and holds neither its id nor, if the

@@ -217,6 +217,21 @@ func TestNoRepeats(t *testing.T) {
 		`2 command 1 "select 3" bob/processlist db=shop +mid_stream +gap_before`)
 }
 
+// Where the list shows names, another row of the port is who came behind the hole only
+// if the server answers behind the reading too.
+func TestReplacedByPort(t *testing.T) {
+	l := loggedIn(t, Config{})
+	l.lose(40, 11)
+	l.query("select 2")
+	l.desk.snap = named(1, l.now, l.now+10, watcher.Session{ConnectionID: 8, User: "bob", Host: "app2"})
+	l.now += second / 10
+	l.batch(l.now)
+	l.expect()
+	l.query("select 3")
+	l.expect("1 session_end orderapp/login gone after 1 of id 7", "2 session_start bob/processlist +mid_stream",
+		`2 command 1 "select 2" bob/processlist +mid_stream +gap_before`, `2 command 2 "select 3" bob/processlist +mid_stream`)
+}
+
 // And without anything that looks odd, the list says so.
 func TestReplacedUnseen(t *testing.T) {
 	l := loggedIn(t, Config{})

@@ -26,7 +26,7 @@ type Watcher interface {
 // of it wait; bytes is the size of all of these.
 type identities struct {
 	watcher   Watcher
-	serial    uint64 // of the snapshot that was applied last
+	applied   *watcher.Snapshot // the last; nil: none
 	servers   servers
 	anonymous map[*entry]struct{}
 	waiting   []*entry // the one that waits longest first
@@ -97,6 +97,8 @@ func (s *Shard) seek(e *entry) {
 			e.search = &search{}
 		}
 		s.want(e)
+	case anonymous && e.search.byPort && s.answered(e, s.ids.applied):
+		s.look(e, s.ids.applied)
 	case !anonymous && known && !e.conn.Listed():
 		s.found(e)
 	}
@@ -122,8 +124,8 @@ func (s *Shard) identify() {
 		return
 	}
 	snap := s.ids.watcher.Snapshot()
-	if snap != nil && snap.Serial != s.ids.serial && s.nowNs > snap.EndNs {
-		s.ids.serial = snap.Serial
+	if snap != nil && (s.ids.applied == nil || snap.Serial != s.ids.applied.Serial) && s.nowNs > snap.EndNs {
+		s.ids.applied = snap
 		s.apply(snap)
 	}
 	for len(s.ids.waiting) > 0 && s.nowNs-s.ids.waiting[0].search.sinceNs > int64(s.config.IdentityWait) {
@@ -136,33 +138,60 @@ func (s *Shard) identify() {
 func (s *Shard) apply(snap *watcher.Snapshot) {
 	s.prove(snap)
 	for e := range s.ids.anonymous {
-		peer := e.conn.Peer()
-		row, ok := snap.Find(peer.Addr, peer.ConnectionID)
-		if !ok && e.conn.Doubtful() {
-			row, ok = successor(snap, peer)
-		}
-		if ok && s.lists(snap, e) && s.sure(e, identity(row), snap) {
-			if !e.conn.Anonymous() && !e.conn.Listed() {
-				s.found(e)
-				continue
-			}
-			named := e.conn.Listed()
-			if e.conn.Identify(identity(row), snap.BeginNs) {
-				if !named {
-					s.stats.Identified++
-				}
-				if (row.Details != nil && !row.Details.Missing || snap.NoDetails != "") && !e.conn.Schemaless() {
-					s.found(e)
-					continue
-				}
-				e.search.partial = true
-			}
-		}
-		s.want(e)
+		s.look(e, snap)
 	}
 	s.replace(snap)
 	s.expire(snap)
 	s.sockets.apply(s, snap)
+}
+
+// look looks an entry up. It asks for it again if that does not end the search.
+func (s *Shard) look(e *entry, snap *watcher.Snapshot) {
+	if row := s.row(e, snap); row != nil && s.sure(e, identity(row), snap) {
+		if !e.conn.Anonymous() && !e.conn.Listed() {
+			s.found(e)
+			return
+		}
+		named := e.conn.Listed()
+		if e.conn.Identify(identity(row), snap.BeginNs) {
+			if !named {
+				s.stats.Identified++
+			}
+			if (row.Details != nil && !row.Details.Missing || snap.NoDetails != "") && !e.conn.Schemaless() {
+				s.found(e)
+				return
+			}
+			e.search.partial = true
+		}
+	}
+	s.want(e)
+}
+
+// row is the row of an entry, or of who has its ports now; nil where that is not
+// certain. A row that has nothing of it but the port (the server shows names) is
+// taken once the server has answered behind the reading: then the connection was open
+// all the time and has a row, which no other can be. Had its end been lost, the row
+// might be a client's on another host. Until then seek looks again.
+func (s *Shard) row(e *entry, snap *watcher.Snapshot) *watcher.Session {
+	peer := e.conn.Peer()
+	row, ok := snap.Find(peer.Addr, peer.ConnectionID)
+	byID := ok && peer.ConnectionID != 0
+	if !ok && e.conn.Doubtful() {
+		row, ok = successor(snap, peer)
+	}
+	if !ok || !s.lists(snap, e) {
+		e.search.byPort = false
+		return nil
+	}
+	if e.search.byPort = !byID && !row.At(peer.Addr) && !s.answered(e, snap); e.search.byPort {
+		return nil
+	}
+	return row
+}
+
+// answered reports that the server answered on an entry's connection behind a reading.
+func (s *Shard) answered(e *entry, snap *watcher.Snapshot) bool {
+	return e.conn.AnsweredNs() > snap.EndNs
 }
 
 // identity translates a row of the process list.

@@ -179,6 +179,52 @@ func TestIdentityIsRight(t *testing.T) {
 	})
 }
 
+// named is a list whose rows show names instead of addresses, all of one port.
+func named(serial uint64, begin, end int64, rows ...watcher.Session) *watcher.Snapshot {
+	for i := range rows {
+		r := &rows[i]
+		r.UserKnown, r.DB, r.DBKnown, r.Port = true, "shop", true, 40000
+	}
+	snap := watcher.NewSnapshot(serial, begin, end, true, rows)
+	snap.NoDetails = "performance_schema is off"
+	return snap
+}
+
+// Where the list shows names, a row is a connection's by its port alone. It may be that
+// of a client on another host, if the end of the connection was lost: its row is only
+// taken if the server was heard on it behind the reading.
+func TestIdentityByPort(t *testing.T) {
+	bob := watcher.Session{ConnectionID: 8, User: "bob", Host: "app2"}
+	for _, c := range []struct {
+		name string
+		then func(g *stage) // behind the reading
+		want []string
+	}{
+		{"silent", func(g *stage) {}, []string{`command "select 0" / +user_unknown`}},
+		{"the client alone", func(g *stage) { g.batch(4*second, query(4*second, 40000, 1)[0]) }, []string{`command "select 0" / +user_unknown`}},
+		{"answered", func(g *stage) { g.batch(4*second, query(4*second, 40000, 1)...) },
+			[]string{`command "select 0" bob/processlist db=shop`, `command "select 1" bob/processlist db=shop`}},
+		{"answered before its end", func(g *stage) { g.batch(4*second, query(2*second+50, 40000, 1)...) },
+			[]string{`command "select 0" / +user_unknown`, `command "select 1" / +user_unknown`}},
+		{"repeated", func(g *stage) { g.batch(4*second, query(4*second, 40000, 0)...) }, []string{`command "select 0" / +user_unknown`}},
+		{"others on its ports, behind a hole", func(g *stage) { g.batch(4*second, query(4*second, 40000, 9)...) },
+			[]string{`command "select 0" / +user_unknown`, `command "select 9" / +gap_before +user_unknown`}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			g := newStage(t, Config{IdentityWait: 10 * time.Second})
+			g.batch(second, query(second, 40000, 0)...)
+			g.desk.snap = named(1, 2*second, 2*second+100, bob)
+			g.batch(3 * second)
+			g.expect()
+			c.then(g)
+			for at := 4*second + second/10; at < 20*second; at += second / 10 {
+				g.batch(at)
+			}
+			g.expect(c.want...)
+		})
+	}
+}
+
 // A connection that the server does not list any more is closed; one that it never
 // listed, or that spoke since, is not; nor is any if the list is not complete.
 func TestExpiry(t *testing.T) {

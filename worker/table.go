@@ -33,6 +33,7 @@ type search struct {
 	pending []*stream.Clone   // events
 	sinceNs int64             // when the first of them came; valid iff there is one
 	partial bool              // the user is known, the schema or the texts of prepared statements are not
+	byPort  bool              // its row in the last snapshot is its own by the port alone, and was not taken
 	gaveUp  stream.EventFlags // why its events do not wait any more; 0 = they may
 }
 

@@ -153,19 +153,23 @@ func TestPool(t *testing.T) {
 	for _, c := range []struct {
 		name   string
 		schema bool // performance_schema
-	}{{"performance_schema", true}, {"process list alone", false}} {
+		names  bool // in the process list, for addresses
+	}{{"performance_schema", true, false}, {"process list alone", false, false}, {"names", false, true}, {"names and performance_schema", true, true}} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			var o mariadb.Options
 			if c.schema {
 				o.Args = []string{"--performance-schema=ON"}
 			}
+			if c.names {
+				o.Args = append(o.Args, "--skip-name-resolve=0")
+			}
 			srv := startServer(t, o)
 			pool := openPool(t, srv)
 			a := capture(t, srv, setting{})
 			workAll(t, pool)
 			events := a.finish(t)
-			judgePool(t, pool, events, c.schema)
+			judgePool(t, pool, events, c.schema, c.names)
 			if got := a.states(); !slices.Equal(got, []string{"up"}) {
 				t.Errorf("the log tells of %v", got)
 			}
@@ -198,7 +202,7 @@ type tally struct {
 	commands, executes, noUser, noDB, noText int
 }
 
-func judgePool(t *testing.T, pool []*member, events []event, schema bool) {
+func judgePool(t *testing.T, pool []*member, events []event, schema, names bool) {
 	t.Helper()
 	byPort := map[int][]*event{}
 	for i := range events {
@@ -206,7 +210,7 @@ func judgePool(t *testing.T, pool []*member, events []event, schema bool) {
 			byPort[e.ClientPort] = append(byPort[e.ClientPort], e)
 		}
 	}
-	var idle, busy, calmed tally
+	var idle, busy, calmed, moving tally
 	faults := faults{t: t}
 	for _, m := range pool {
 		got := byPort[m.port()]
@@ -221,20 +225,22 @@ func judgePool(t *testing.T, pool []*member, events []event, schema bool) {
 				n = &busy
 			case m.calming():
 				n = &calmed
+			case names && m.mover() && i <= perMember/2:
+				n = &moving // by names the row is taken at the next answer: it may be that of the change
 			}
 			n.count(&faults, m, &m.sent[i], e, schema)
 		}
 	}
-	t.Logf("idle between statements: %+v; not: %+v; not any more: %+v", idle, busy, calmed)
-	if sum := idle.commands + busy.commands + calmed.commands; sum != poolSize*perMember {
+	t.Logf("idle between statements: %+v; not: %+v; not any more: %+v; before a change of the schema: %+v", idle, busy, calmed, moving)
+	if sum := idle.commands + busy.commands + calmed.commands + moving.commands; sum != poolSize*perMember {
 		t.Errorf("%d commands were compared", sum)
 	}
 	// Of a connection that runs a statement the process list tells the user only
 	// with performance_schema, and the schema never.
-	if idle.noUser+idle.noDB+calmed.noUser+calmed.noDB > 0 || schema && busy.noUser > 0 {
+	if idle.noUser+idle.noDB+calmed.noUser+calmed.noDB+moving.noUser > 0 || schema && busy.noUser > 0 {
 		t.Error("events without user or schema")
 	}
-	executes, noText := idle.executes+busy.executes+calmed.executes, idle.noText+busy.noText+calmed.noText
+	executes, noText := idle.executes+busy.executes+calmed.executes+moving.executes, idle.noText+busy.noText+calmed.noText+moving.noText
 	if schema && noText > 0 || !schema && noText != executes || executes < poolSize*perMember/4 {
 		t.Errorf("%d of %d executes have no text", noText, executes)
 	}
