@@ -101,7 +101,7 @@ type Shard struct {
 	handshakes   handshakes
 	handshakesNs int64 // when they age next
 
-	flushedNs   int64
+	flushed     time.Time
 	unyielded   int // work done since Yield, in segments
 	nextSweepNs int64
 	queue       []int32 // of each segment of the batch: the next one of its connection, -1 = last
@@ -161,10 +161,11 @@ func (s *Shard) Run() error {
 // results above all, one hand-over and one write for each would cost more than the
 // few events in it.
 func (s *Shard) flush(more bool) {
-	if age := s.nowNs - s.flushedNs; more && age >= 0 && age < int64(s.config.FlushEvery) {
+	now := time.Now() // not the capture clock: it stands still if the machine's was set back a little
+	if more && now.Sub(s.flushed) < s.config.FlushEvery {
 		return
 	}
-	s.flushedNs = s.nowNs
+	s.flushed = now
 	s.sink.Flush()
 }
 
