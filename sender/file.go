@@ -2,7 +2,9 @@ package sender
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
+	"os"
 	"path/filepath"
 	"time"
 )
@@ -33,7 +35,9 @@ const fileMode = 0o640
 // A FileSink appends lines to a file that it renames by size and by time:
 // audit.jsonl becomes audit.jsonl.20261130T141500.000Z, the time of the renaming, so
 // that names sort, and with Gzip that name with .gz. It also notices when another
-// program has moved, removed or shortened the file.
+// program has moved, removed or shortened the file. A link is followed once, when the
+// sink is made: files are renamed where they lie. A pipe, a device, or what a process has
+// open (/dev/stdout) belongs to others as well: it is written to, and no more.
 //
 // Its errors are RetryErrors: after each of them it may be called again, and goes on
 // once the disk takes what it is given.
@@ -46,13 +50,19 @@ type FileSink struct {
 	told warnings
 
 	f     auditFile // nil: to be opened
-	plain bool      // it is a file: a pipe or device is not renamed
+	plain bool      // it is a file of its own; others are only written to
+	begun int       // what these have taken of a line
 	size  int64     // of whole lines
 	torn  bool      // behind them there may be part of a line
 	until time.Time // end of the file's period
 	seen  time.Time // when the file was last seen to be the one at the path
 	after time.Time // do not try to rename before
+
+	patience time.Duration
 }
+
+// patience is how long a pipe may take nothing before it is down.
+const patience = 5 * time.Second
 
 // renameRetry is how long a file that cannot be renamed is written on before the
 // next try.
@@ -63,7 +73,7 @@ const lookEvery = 100 * time.Millisecond
 
 // NewFileSink opens or creates the file.
 func NewFileSink(cfg FileSinkConfig) (*FileSink, error) {
-	dir, base := filepath.Split(cfg.Path)
+	dir, base := filepath.Split(follow(cfg.Path))
 	s, err := newFileSink(cfg, &osDir{osFiles{dir: filepath.Clean(dir)}}, base, time.Now)
 	if err == nil {
 		s.keep.start()
@@ -74,7 +84,7 @@ func NewFileSink(cfg FileSinkConfig) (*FileSink, error) {
 // newFileSink leaves the keeper to the caller.
 func newFileSink(cfg FileSinkConfig, dir fileDir, base string, now func() time.Time) (*FileSink, error) {
 	cfg.MaxFiles = max(cfg.MaxFiles, 1)
-	s := &FileSink{cfg: cfg, dir: dir, base: base, now: now, keep: newKeeper(cfg, dir, base, now), told: warnings{to: cfg.Warn}}
+	s := &FileSink{cfg: cfg, dir: dir, base: base, now: now, keep: newKeeper(cfg, dir, base, now), told: warnings{to: cfg.Warn}, patience: patience}
 	if err := s.open(); err != nil {
 		return nil, err
 	}
@@ -96,7 +106,7 @@ func (s *FileSink) open() error {
 		f.Close()
 		return fmt.Errorf("open audit file %s: %w", s.cfg.Path, err)
 	}
-	s.f, s.plain, s.size, s.torn = f, state.regular, 0, false
+	s.f, s.plain, s.size, s.torn, s.begun = f, state.regular, 0, false, 0
 	begun := s.now()
 	if state.regular && state.size > 0 {
 		// Whoever wrote it last in this period has renamed it at its beginning.
@@ -135,6 +145,9 @@ func (s *FileSink) writeSome(p []byte) (int, error) {
 	if err := s.ready(); err != nil {
 		return 0, err
 	}
+	if !s.plain {
+		return s.pass(p)
+	}
 	n := s.fit(p)
 	if n == 0 || s.over() {
 		renamed, err := s.rotate()
@@ -152,6 +165,31 @@ func (s *FileSink) writeSome(p []byte) (int, error) {
 	}
 	s.size += int64(n)
 	return n, nil
+}
+
+// pass writes to what is no file of its own. That keeps what it has taken, so that a
+// line of which it has a part is gone on with. It waits while a reader makes progress,
+// however slow.
+func (s *FileSink) pass(p []byte) (int, error) {
+	for {
+		_ = s.f.SetWriteDeadline(time.Now().Add(s.patience)) // most devices have none, and do not wait
+		n, err := s.f.Write(p[s.begun:])
+		s.begun += n
+		if err == nil {
+			s.begun = 0
+			return len(p), nil
+		}
+		late := errors.Is(err, os.ErrDeadlineExceeded)
+		if late && n > 0 {
+			continue
+		}
+		if late {
+			err = fmt.Errorf("nobody has read for %v", s.patience)
+		}
+		lines := bytes.LastIndexByte(p[:s.begun], '\n') + 1
+		s.begun -= lines
+		return lines, fmt.Errorf("write audit file %s: %w", s.cfg.Path, err)
+	}
 }
 
 // ready sees to it that the file is open, the one at the path, and ends with a whole
@@ -187,8 +225,7 @@ func (s *FileSink) mend() error {
 		return nil
 	}
 	state, err := s.f.state()
-	if err != nil || !state.regular {
-		s.torn = false // a pipe or device keeps what it has taken
+	if err != nil {
 		return err
 	}
 	err = s.f.Truncate(min(s.size, state.size))
@@ -198,7 +235,7 @@ func (s *FileSink) mend() error {
 
 // over tells whether the file's period is.
 func (s *FileSink) over() bool {
-	if s.cfg.Every <= 0 || !s.plain {
+	if s.cfg.Every <= 0 {
 		return false
 	}
 	now := s.now()
@@ -215,7 +252,7 @@ func (s *FileSink) over() bool {
 // takes at least one line.
 func (s *FileSink) fit(p []byte) int {
 	room := s.cfg.MaxBytes - s.size
-	if s.cfg.MaxBytes <= 0 || !s.plain || int64(len(p)) <= room {
+	if s.cfg.MaxBytes <= 0 || int64(len(p)) <= room {
 		return len(p)
 	}
 	n := 0

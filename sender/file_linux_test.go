@@ -2,6 +2,8 @@ package sender
 
 import (
 	"bytes"
+	"errors"
+	"fmt"
 	"io"
 	"os"
 	"path/filepath"
@@ -134,5 +136,130 @@ func TestFileIsAPipe(t *testing.T) {
 	}
 	if info, err := os.Stat(path); err != nil || info.Mode().Type() != os.ModeNamedPipe || len(glob(path+".*")) != 0 {
 		t.Errorf("the pipe is gone: %v, %v, %v", info, err, glob(path+".*"))
+	}
+}
+
+// A pipe that nobody reads is down after a while, and a run that ends does not wait for
+// it. With a reader again it goes on in the middle of the line.
+func TestFileIsAPipeNobodyReads(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "pipe")
+	if err := syscall.Mkfifo(path, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s, err := NewFileSink(FileSinkConfig{Path: path})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.patience = 50 * time.Millisecond
+	var rest []byte
+	for n := range 20_000 {
+		rest = fmt.Appendf(rest, "line %d\n", n)
+	}
+	all := string(rest)
+	var later *RetryError
+	if err := s.Write(rest, 1); !errors.As(err, &later) || !strings.Contains(err.Error(), "nobody") || later.Written == 0 || rest[later.Written-1] != '\n' {
+		t.Fatalf("%v, %+v", err, later)
+	}
+	rest = rest[later.Written:]
+	if err := s.Write(rest, 1); !errors.As(err, &later) || later.Written != 0 {
+		t.Fatalf("%v, %+v", err, later)
+	}
+	reader, err := os.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer reader.Close()
+	got := make(chan string)
+	go func() {
+		var text []byte
+		for b := make([]byte, 16<<10); ; {
+			n, err := reader.Read(b)
+			if text = append(text, b[:n]...); err != nil {
+				got <- string(text)
+				return
+			}
+			time.Sleep(20 * time.Millisecond) // slow, but longer in all than the sink is patient
+		}
+	}()
+	if err := s.Write(rest, 1); err != nil {
+		t.Error(err)
+	}
+	if err := errors.Join(s.Write([]byte("end\n"), 1), s.Close()); err != nil {
+		t.Error(err)
+	}
+	if text := <-got; text != all+"end\n" {
+		t.Errorf("%d bytes, want %d", len(text), len(all)+4)
+	}
+}
+
+// A link is followed: the file is renamed where it lies, and the link stays.
+func TestFileIsALink(t *testing.T) {
+	dir := t.TempDir()
+	for _, name := range []string{"real/sub", "links"} {
+		if err := os.MkdirAll(filepath.Join(dir, name), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	link := filepath.Join(dir, "links", "audit")
+	for from, to := range map[string]string{link: "../alias/../file", filepath.Join(dir, "alias"): "real/sub", filepath.Join(dir, "real", "file"): filepath.Join(dir, "real", "end")} {
+		if err := os.Symlink(to, from); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s, err := NewFileSink(FileSinkConfig{Path: link, MaxBytes: 10, MaxFiles: 9})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(s.Write([]byte("line one\nline two\n"), 2), s.Close()); err != nil {
+		t.Fatal(err)
+	}
+	end := filepath.Join(dir, "real", "end")
+	if text := string(read(t, end, 1)); text != "line one\nline two\n" {
+		t.Errorf("%q", text)
+	}
+	if to, err := os.Readlink(link); err != nil || to != "../alias/../file" || len(glob(link+".*")) != 0 {
+		t.Errorf("the link leads to %s; %v; %v", to, err, glob(link+".*"))
+	}
+	info, err := os.Lstat(end)
+	if err != nil || info.Mode() != fileMode {
+		t.Errorf("%v; %v", info, err)
+	}
+}
+
+// What a process has open is not renamed, and keeps its mode and half lines: /dev/stdout
+// may lead to a file of somebody else.
+func TestFileIsOpenElsewhere(t *testing.T) {
+	dir := t.TempDir()
+	theirs, err := os.OpenFile(filepath.Join(dir, "theirs"), os.O_RDWR|os.O_CREATE|os.O_APPEND, 0o604)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer theirs.Close()
+	if _, err := theirs.WriteString("half"); err != nil {
+		t.Fatal(err)
+	}
+	fd := fmt.Sprintf("/proc/self/fd/%d", theirs.Fd())
+	link := filepath.Join(dir, "stdout")
+	if err := errors.Join(theirs.Chmod(0o604), os.Symlink(fd, link)); err != nil {
+		t.Fatal(err)
+	}
+	for _, path := range []string{link, fd} {
+		s, err := NewFileSink(FileSinkConfig{Path: path, MaxBytes: 10, Every: time.Nanosecond})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := errors.Join(s.Write([]byte("line one\nline two\n"), 2), s.Close()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if names := glob(filepath.Join(dir, "*")); len(names) != 2 {
+		t.Errorf("files %v", names)
+	}
+	text, err := os.ReadFile(theirs.Name())
+	if want := "half" + strings.Repeat("line one\nline two\n", 2); string(text) != want || err != nil {
+		t.Errorf("%q; %v", text, err)
+	}
+	if info, err := theirs.Stat(); err != nil || info.Mode() != 0o604 {
+		t.Errorf("%v; %v", info, err)
 	}
 }

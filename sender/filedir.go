@@ -24,6 +24,7 @@ type fileDir interface {
 type auditFile interface {
 	spoolFile
 	state() (fileState, error)
+	SetWriteDeadline(time.Time) error
 	// same tells whether a name of the directory is still this file, and its size.
 	same(name string) (size int64, same bool, err error)
 }
@@ -31,7 +32,31 @@ type auditFile interface {
 type fileState struct {
 	size     int64
 	modified time.Time
-	regular  bool // no device or pipe
+	regular  bool // no device or pipe, and not reached by a link
+}
+
+// follow is where a link at the path leads to, or the path. A link to what a process has
+// open is left: its file belongs to others as well.
+func follow(path string) string {
+	to := path
+	for n := range 40 { // as many as the kernel follows (path_resolution(7))
+		next, notLink := os.Readlink(to)
+		if notLink != nil && n == 0 {
+			return path
+		}
+		dir, base := filepath.Split(to)
+		dir, err := filepath.EvalSymlinks(dir + ".")
+		if err != nil || strings.HasPrefix(dir, "/proc/") {
+			return path
+		}
+		if notLink != nil {
+			return filepath.Join(dir, base)
+		}
+		if to = next; !filepath.IsAbs(to) {
+			to = dir + string(filepath.Separator) + next
+		}
+	}
+	return path
 }
 
 // osDir is a directory of the operating system.
@@ -39,7 +64,8 @@ type osDir struct{ osFiles }
 
 type osAuditFile struct {
 	osFile
-	dir string
+	dir   string
+	named bool // the name is the file's, not a link's
 }
 
 func (d *osDir) openAppend(name string) (auditFile, error) {
@@ -47,7 +73,10 @@ func (d *osDir) openAppend(name string) (auditFile, error) {
 	if err != nil {
 		return nil, err
 	}
-	a := osAuditFile{osFile{f}, d.dir}
+	a := osAuditFile{osFile: osFile{f}, dir: d.dir}
+	if info, err := os.Lstat(f.Name()); err == nil {
+		a.named = info.Mode().Type() != os.ModeSymlink
+	}
 	state, err := a.state()
 	if err == nil && state.regular {
 		err = f.Chmod(fileMode)
@@ -78,7 +107,7 @@ func (d *osDir) rename(from, to string) error {
 // sync does nothing for a pipe or device: there is nothing that could be lost
 // (EINVAL, fdatasync(2)).
 func (f osAuditFile) sync() error {
-	if state, err := f.state(); err == nil && !state.regular {
+	if info, err := f.Stat(); err == nil && !info.Mode().IsRegular() {
 		return nil
 	}
 	return f.osFile.sync()
@@ -89,7 +118,7 @@ func (f osAuditFile) state() (fileState, error) {
 	if err != nil {
 		return fileState{}, err
 	}
-	return fileState{info.Size(), info.ModTime(), info.Mode().IsRegular()}, nil
+	return fileState{info.Size(), info.ModTime(), f.named && info.Mode().IsRegular()}, nil
 }
 
 func (f osAuditFile) same(name string) (int64, bool, error) {

@@ -89,6 +89,9 @@ func (d *osFiles) list() ([]spoolEntry, error) {
 	var out []spoolEntry
 	for _, e := range entries {
 		info, err := e.Info()
+		if errors.Is(err, fs.ErrNotExist) {
+			continue // another program's, removed meanwhile
+		}
 		if err != nil {
 			return nil, err
 		}

@@ -219,6 +219,8 @@ func (f *memFile) sync() error {
 
 func (f *memFile) Close() error { return nil }
 
+func (f *memFile) SetWriteDeadline(time.Time) error { return nil }
+
 func (f *memFile) state() (fileState, error) {
 	return fileState{int64(len(f.f.b)), f.f.modified, true}, nil
 }

@@ -62,7 +62,7 @@ func (d *doctor) checkFile(name string, s *sinkConfig) {
 	if info, serr := os.Stat(s.Path); err == nil && serr == nil {
 		if info.IsDir() {
 			err = fmt.Errorf("%s is a directory", s.Path)
-		} else if f, oerr := os.OpenFile(s.Path, os.O_WRONLY|os.O_APPEND, 0); oerr != nil {
+		} else if f, oerr := os.OpenFile(s.Path, os.O_RDWR|os.O_APPEND, 0); oerr != nil {
 			err = oerr
 		} else {
 			f.Close()
