@@ -31,13 +31,16 @@ func (b block) ready() bool {
 func (b block) packets() uint32 { return atomic.LoadUint32(&b.header().Num_pkts) }
 
 // timedOut reports whether the kernel has handed a ready block out because of its
-// age. Otherwise it was full: the packet that found no room has begun the next.
+// age. Otherwise it was full: the packet that found no room has begun the next, or was
+// dropped because the ring was full.
 func (b block) timedOut() bool {
 	return atomic.LoadUint32(&b.header().Block_status)&unix.TP_STATUS_BLK_TMO != 0
 }
 
-// giveBack returns the block to the kernel.
+// giveBack returns the block to the kernel, empty: after a ring was full it may be a
+// while until the kernel begins the block, and sets the number itself.
 func (b block) giveBack() {
+	atomic.StoreUint32(&b.header().Num_pkts, 0)
 	atomic.StoreUint32(&b.header().Block_status, unix.TP_STATUS_KERNEL)
 }
 

@@ -185,7 +185,9 @@ func (r *Ring) fill(b block) {
 		seg.Generation = generation
 	}
 	r.counts.flush(&r.tally)
-	r.batch.Segments, r.batch.More, r.batch.Behind = segs, !b.timedOut(), r.blockAt(r.next+1).ready()
+	following := r.blockAt(r.next + 1)
+	r.batch.Segments, r.batch.Behind = segs, following.ready()
+	r.batch.More = !b.timedOut() && following.packets() > 0
 	r.advance(max(last, b.lastNs()))
 }
 

@@ -164,6 +164,65 @@ func TestFullBlockHasMore(t *testing.T) {
 	}
 }
 
+// A block that is handed out for its age does not say more, though the next has begun.
+func TestAgedBlockHasNoMore(t *testing.T) {
+	live(t)
+	w := newWire(t)
+	g := openGroup(t, Config{Filter: Filter{Ports: []uint16{3306}, Interfaces: []int{w.toIndex}}, BlockTimeout: 20 * time.Millisecond})
+	r := g.Rings()[0]
+	for n := range 3 {
+		w.send(t, watchedPacket(uint32(n), 100))
+		time.Sleep(100 * time.Millisecond)
+	}
+	for range 3 {
+		if b, err := r.Next(); err != nil || len(b.Segments) != 1 || b.More {
+			t.Fatalf("%+v; %v", b, err)
+		}
+	}
+}
+
+// Behind the last block of a ring that was full nothing follows, and after Stop nobody
+// waits for it.
+func TestFullRingEnds(t *testing.T) {
+	live(t)
+	w := newWire(t)
+	const blocks = 50
+	g := openGroup(t, Config{Filter: Filter{Ports: []uint16{3306}, Interfaces: []int{w.toIndex}}, Blocks: blocks, BlockBytes: 1 << 17, BlockTimeout: 40 * time.Millisecond})
+	r := g.Rings()[0]
+	for lap := range 2 { // in the second the blocks have been used before
+		for i := range blocks * (1 << 17) / 1000 {
+			w.send(t, watchedPacket(uint32(i), 1000))
+		}
+		for i := range blocks {
+			b, err := r.Next()
+			if err != nil {
+				t.Fatal(err)
+			}
+			full, last := !r.block().timedOut(), i == blocks-1 // slow sending: some are not
+			if b.More != (full && !last) || b.Behind == last {
+				t.Errorf("lap %d, block %d of %d segments says more: %v, behind: %v", lap, i, len(b.Segments), b.More, b.Behind)
+			}
+		}
+		r.Release()
+		if lap == 0 {
+			time.Sleep(100 * time.Millisecond) // the kernel begins a block
+		}
+	}
+	if s := r.Stats(); s.KernelDrops == 0 {
+		t.Errorf("the ring was never full: %+v", s)
+	}
+	start := time.Now()
+	if err := r.Stop(); err != nil {
+		t.Fatal(err)
+	}
+	if b, err := r.Next(); err != io.EOF {
+		t.Errorf("%v; %v", b, err)
+	}
+	if age := time.Since(start); age > 500*time.Millisecond {
+		t.Errorf("the end came after %v", age)
+	}
+}
+
 // A reader that is stopped for a second loses nothing at 12,000 packets/s.
 func TestStalledReaderLosesNothing(t *testing.T) {
 	live(t)

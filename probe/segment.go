@@ -56,8 +56,7 @@ type Batch struct {
 	// NowNs is the capture clock: every segment with an earlier TimeNs of this
 	// source has been handed out with this batch or before it.
 	NowNs int64
-	// More tells that the source goes on: its next batch comes within a tick, or
-	// within the idle wake if packets are being dropped.
+	// More tells that the source goes on: its next batch comes within a tick.
 	More bool
 	// Behind tells that the next batch was ready when this one was handed out: the
 	// reader is slower than the source, or the source cannot tell.
