@@ -34,19 +34,18 @@ func Programs() []string { return []string{"mariadbd", "mariadb-install-db", "ma
 // are missing if it may: as root, with apt-get at hand. The -core packages
 // start no service. An error is one line that says what to install.
 func Ensure(ctx context.Context, programs ...string) error {
-	missing := missingPackages(programs)
-	if len(missing) == 0 {
-		return nil
-	}
 	if os.Getuid() == 0 {
+		// A program is in its place some time before it runs: other packages with what
+		// it needs may still be unpacked.
 		unlock, err := lockInstalling()
 		if err != nil {
 			return fmt.Errorf("%w: %w", ErrMissing, err)
 		}
 		defer unlock()
-		if missing = missingPackages(programs); len(missing) == 0 {
-			return nil // another process has installed them
-		}
+	}
+	missing := missingPackages(programs)
+	if len(missing) == 0 {
+		return nil
 	}
 	hint := "apt-get install -y --no-install-recommends " + strings.Join(missing, " ")
 	if os.Getuid() != 0 {
@@ -69,10 +68,13 @@ func Ensure(ctx context.Context, programs ...string) error {
 	return nil
 }
 
+// lockPath is what a test holds while it installs packages.
+func lockPath() string { return filepath.Join(os.TempDir(), "sqlwitness-install.lock") }
+
 // lockInstalling waits until no other test installs packages: apt-get does not
 // wait, it fails.
 func lockInstalling() (unlock func(), err error) {
-	f, err := os.OpenFile(filepath.Join(os.TempDir(), "sqlwitness-install.lock"), os.O_CREATE|os.O_RDWR, 0o600)
+	f, err := os.OpenFile(lockPath(), os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {
 		return nil, err
 	}

@@ -65,7 +65,7 @@ func Start(ctx context.Context, o Options) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Server{Dir: dir, Socket: filepath.Join(dir, "server.sock"), Port: o.Port, exited: make(chan struct{})}
+	s := &Server{Dir: dir, Socket: filepath.Join(dir, "server.sock"), Port: o.Port}
 	if err := s.start(ctx, o); err != nil {
 		return nil, errors.Join(err, s.Stop())
 	}
@@ -76,13 +76,24 @@ func (s *Server) start(ctx context.Context, o Options) error {
 	if err := s.install(ctx); err != nil {
 		return err
 	}
-	if s.Port == 0 {
+	if o.Port != 0 {
+		return s.launch(ctx, o)
+	}
+	for try := 1; ; try++ {
 		port, err := freePort()
 		if err != nil {
 			return err
 		}
 		s.Port = port
+		if err = s.launch(ctx, o); err == nil || try == 3 || !strings.Contains(err.Error(), "Address already in use") {
+			return err
+		}
 	}
+}
+
+// launch starts the server at Port and waits until it accepts connections.
+func (s *Server) launch(ctx context.Context, o Options) error {
+	s.exited = make(chan struct{})
 	args, err := s.args(ctx, o)
 	if err != nil {
 		return err
@@ -100,10 +111,10 @@ func (s *Server) start(ctx context.Context, o Options) error {
 	if err := s.cmd.Start(); err != nil {
 		return fmt.Errorf("start mariadbd: %w", err)
 	}
-	go func() {
-		s.cmd.Wait()
-		close(s.exited)
-	}()
+	go func(cmd *exec.Cmd, exited chan struct{}) {
+		cmd.Wait()
+		close(exited)
+	}(s.cmd, s.exited)
 	return s.waitReady(ctx)
 }
 
@@ -183,7 +194,7 @@ func (s *Server) errorLog() string { return filepath.Join(s.Dir, "error.log") }
 func (s *Server) tmpDir() string { return filepath.Join(s.Dir, "tmp") }
 
 // freePort asks the kernel. Between the answer and the server's bind another
-// process may take the port; the start then fails with the server's message.
+// process may take the port; start then tries another.
 func freePort() (int, error) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

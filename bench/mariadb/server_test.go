@@ -15,6 +15,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 func needServer(t *testing.T) {
@@ -31,16 +33,14 @@ func needServer(t *testing.T) {
 // were asked for, and leaves neither process nor file.
 func TestServerLives(t *testing.T) {
 	needServer(t)
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
 	defer cancel()
-	began := time.Now()
-	s, err := Start(ctx, Options{GeneralLog: true, SlowLog: true, Audit: true, TLS: true, Users: []User{{"ann", "p4ss"}}, Init: "CREATE DATABASE made_by_init;\n"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer s.Stop()
-	if took := time.Since(began); took > 10*time.Second {
-		t.Errorf("the start took %v", took)
+	o := Options{GeneralLog: true, SlowLog: true, Audit: true, TLS: true, Users: []User{{"ann", "p4ss"}}, Init: "CREATE DATABASE made_by_init;\n"}
+	s, took := timedStart(ctx, t, o)
+	if first := took; first > 10*time.Second { // a fresh machine reads the programs from the disk first
+		if s, took = timedStart(ctx, t, o); took > 10*time.Second {
+			t.Errorf("the start took %v, and again %v", first, took)
+		}
 	}
 	// Beside it others start: one that shared its directory for temporary tables would
 	// remove its table under it.
@@ -74,6 +74,18 @@ func TestServerLives(t *testing.T) {
 	if err := syscall.Kill(pid, 0); err == nil {
 		t.Errorf("process %d still runs", pid)
 	}
+}
+
+// timedStart starts a server that ends with the test, and says how long that took.
+func timedStart(ctx context.Context, t *testing.T, o Options) (*Server, time.Duration) {
+	t.Helper()
+	began := time.Now()
+	s, err := Start(ctx, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { s.Stop() })
+	return s, time.Since(began)
 }
 
 func client(s *Server, host, password, tls, statement string) string {
@@ -111,5 +123,33 @@ func TestEnsureNames(t *testing.T) {
 	if !errors.Is(err, ErrMissing) || strings.Contains(err.Error(), "\n") ||
 		strings.Count(err.Error(), "mariadb-server-core") != 1 || !strings.Contains(err.Error(), "sysbench") {
 		t.Errorf("got %v", err)
+	}
+}
+
+// While another process installs packages nothing counts as installed: the program
+// may be there, and what it needs not yet.
+func TestEnsureWaits(t *testing.T) {
+	if os.Getuid() != 0 {
+		t.Skip("only root installs")
+	}
+	t.Setenv("TMPDIR", t.TempDir())
+	f, err := os.Create(lockPath())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	if err := unix.Flock(int(f.Fd()), unix.LOCK_EX); err != nil {
+		t.Fatal(err)
+	}
+	done := make(chan error, 1)
+	go func() { done <- Ensure(t.Context(), "sh") }()
+	select {
+	case err := <-done:
+		t.Fatalf("it did not wait: %v", err)
+	case <-time.After(300 * time.Millisecond):
+	}
+	f.Close()
+	if err := <-done; err != nil {
+		t.Error(err)
 	}
 }
