@@ -11,6 +11,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"syscall"
 	"time"
 )
@@ -46,6 +47,16 @@ func Start(ctx context.Context, partitions int, autoCreate bool) (*Broker, error
 	if err != nil {
 		return nil, err
 	}
+	for try := 1; ; try++ {
+		b, err := start(ctx, jars, partitions, autoCreate)
+		// Another process may take a port before the broker does.
+		if err == nil || try == 3 || !strings.Contains(err.Error(), "Address already in use") {
+			return b, err
+		}
+	}
+}
+
+func start(ctx context.Context, jars string, partitions int, autoCreate bool) (*Broker, error) {
 	dir, err := os.MkdirTemp("", "sqlwitness-kafka-")
 	if err != nil {
 		return nil, err

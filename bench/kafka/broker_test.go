@@ -13,6 +13,7 @@ import (
 	"net/netip"
 	"os"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -31,8 +32,8 @@ var shared *broker.Broker
 
 func TestMain(m *testing.M) {
 	flag.Parse()
-	if args := strings.Split(os.Getenv(collectorEnv), ","); len(args) == 3 {
-		serveCollector(args[0], args[1], args[2])
+	if args := strings.Split(os.Getenv(collectorEnv), ","); len(args) == 4 {
+		serveCollector(args[0], args[1], args[2], args[3])
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
 	var err error
@@ -58,10 +59,14 @@ func TestMain(m *testing.M) {
 // partitions is how many a topic has.
 const partitions = 4
 
-// topic makes a topic and waits until each of its partitions answers: the broker
-// names their leader a little before that leader knows of it.
+// topics counts those that topic made.
+var topics atomic.Int64
+
+// topic makes a topic of a new name and waits until each of its partitions answers:
+// the broker names their leader a little before that leader knows of it.
 func topic(t testing.TB, name string) string {
 	t.Helper()
+	name = fmt.Sprintf("%s-%d", name, topics.Add(1)) // go test -count runs a test again
 	if shared == nil {
 		t.Skip("the Kafka broker is out of reach")
 	}
@@ -81,7 +86,7 @@ func topic(t testing.TB, name string) string {
 		time.Sleep(time.Second)
 	}
 	for p := 0; p < partitions && err == nil; p++ {
-		for range 100 {
+		for range 600 {
 			if _, err = lastOffset(t.Context(), name, p); err == nil {
 				break
 			}

@@ -20,19 +20,15 @@ import (
 
 const collectorEnv = "SQLWITNESS_TEST_COLLECTOR"
 
-// collectorTopic is where the collector that TestCollectorOutage kills delivers,
-// besides a file.
-const collectorTopic = "collected"
-
-// serveCollector is the process that TestCollectorOutage kills. Without a broker it
-// delivers to the file only.
-func serveCollector(addr, path, broker string) {
+// serveCollector is the process that TestCollectorOutage kills. It delivers to a file
+// and, where there is a broker, to a topic.
+func serveCollector(addr, path, broker, topic string) {
 	file, err := sender.NewFileSink(sender.FileSinkConfig{Path: path})
 	outputs := []sender.Output{{Name: "file", Sink: file}}
 	if err == nil && broker != "" {
-		var topic *sender.KafkaSink
-		topic, err = sender.NewKafkaSink(sender.KafkaConfig{KafkaCluster: sender.KafkaCluster{Brokers: []string{broker}}, Topic: collectorTopic})
-		outputs = append(outputs, sender.Output{Name: "kafka", Records: topic})
+		var sink *sender.KafkaSink
+		sink, err = sender.NewKafkaSink(sender.KafkaConfig{KafkaCluster: sender.KafkaCluster{Brokers: []string{broker}}, Topic: topic})
+		outputs = append(outputs, sender.Output{Name: "kafka", Records: sink})
 	}
 	if err == nil {
 		var c *sender.Collector
@@ -44,14 +40,14 @@ func serveCollector(addr, path, broker string) {
 	os.Exit(1)
 }
 
-func startCollector(t *testing.T, addr, path string) *exec.Cmd {
+func startCollector(t *testing.T, addr, path, topic string) *exec.Cmd {
 	t.Helper()
 	broker := ""
 	if shared != nil {
 		broker = shared.Addr
 	}
 	cmd := exec.Command(os.Args[0], "-test.run=^$")
-	cmd.Env = append(os.Environ(), collectorEnv+"="+strings.Join([]string{addr, path, broker}, ","))
+	cmd.Env = append(os.Environ(), collectorEnv+"="+strings.Join([]string{addr, path, broker, topic}, ","))
 	cmd.Stdout, cmd.Stderr = os.Stderr, os.Stderr
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	if err := cmd.Start(); err != nil {
@@ -64,8 +60,9 @@ func startCollector(t *testing.T, addr, path string) *exec.Cmd {
 // its sinks have a batch and the agent is not told so: nothing is missing in any
 // sink, the order is kept, and what came twice is named.
 func TestCollectorOutage(t *testing.T) {
+	name := ""
 	if shared != nil {
-		topic(t, collectorTopic)
+		name = topic(t, "collected")
 	}
 	addr, path := freeAddr(t), filepath.Join(t.TempDir(), "audit.jsonl")
 	front, err := net.Listen("tcp", "127.0.0.1:0")
@@ -78,7 +75,7 @@ func TestCollectorOutage(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	cmd := startCollector(t, addr, path)
+	cmd := startCollector(t, addr, path, name)
 	s := sender.NewTo(sender.Config{Agent: "db1", Boot: "b", Lanes: 2, Mask: true}, sender.Output{Name: "thrift", Records: sink, Spool: openSpool(t), Retry: time.Second})
 	restarted := make(chan *exec.Cmd, 1)
 	go func() {
@@ -93,7 +90,7 @@ func TestCollectorOutage(t *testing.T) {
 			<-killed
 			p.pass()
 			time.Sleep(*outage / 2)
-			cmd = startCollector(t, addr, path)
+			cmd = startCollector(t, addr, path, name)
 		}
 		restarted <- cmd
 	}()
@@ -119,9 +116,9 @@ func TestCollectorOutage(t *testing.T) {
 	}
 	whole("file", judgeFile(t, path))
 	if shared != nil {
-		got := read(t, collectorTopic, decodeJSON)
+		got := read(t, name, decodeJSON)
 		whole("topic", got)
-		consumed(t, collectorTopic).is(t, got)
+		consumed(t, name).is(t, got)
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"sqlwitness/bench/load"
 	"sqlwitness/bench/mariadb"
@@ -38,6 +39,21 @@ func readCounters(t *testing.T, srv *mariadb.Server) counters {
 // readingCost is by how much readCounters and readUserCounters raise Questions, each
 // by a statement and a Quit; a reading shows its own statement.
 const readingCost = 2
+
+// waitGone waits until no session but its own is left, and returns by how much its
+// asking raises Questions.
+func waitGone(t *testing.T, srv *mariadb.Server) (cost int) {
+	t.Helper()
+	within(t, 30*time.Second, "the end of all sessions", func() bool {
+		out, err := load.Socket(t.Context(), srv.Socket, "SELECT COUNT(*) FROM information_schema.PROCESSLIST WHERE COMMAND <> 'Daemon'")
+		if err != nil {
+			t.Fatal(err)
+		}
+		cost += readingCost
+		return strings.TrimSpace(out) == "1"
+	})
+	return cost
+}
 
 // since is what was counted since an earlier reading, with one of readUserCounters
 // behind it.

@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net"
 	"os"
@@ -171,11 +172,21 @@ func size(t testing.TB, topic string) (n int64) {
 
 func end(t testing.TB, topic string, partition int) int64 {
 	t.Helper()
-	last, err := lastOffset(t.Context(), topic, partition)
-	if err != nil {
-		t.Fatal(err)
-	}
+	var last int64
+	within(t, 30*time.Second, "the leader of the partition", func() (ok bool) {
+		var err error
+		if last, err = lastOffset(t.Context(), topic, partition); err != nil && !unled(err) {
+			t.Fatal(err)
+		}
+		return err == nil
+	})
 	return last
+}
+
+// unled tells that a partition is not led yet, or not any more: a broker that has
+// just started says so, and has done nothing.
+func unled(err error) bool {
+	return errors.Is(err, kafka.NotLeaderForPartition) || errors.Is(err, kafka.LeaderNotAvailable) || errors.Is(err, kafka.UnknownTopicOrPartition)
 }
 
 func lastOffset(ctx context.Context, topic string, partition int) (int64, error) {
@@ -188,10 +199,12 @@ func lastOffset(ctx context.Context, topic string, partition int) (int64, error)
 }
 
 // committed is how many records of a topic the group of its name has read.
-func committed(t testing.TB, topic string) (n int64) {
+func committed(t testing.TB, topic string) int64 { return committedBy(t, topic, topic) }
+
+func committedBy(t testing.TB, group, topic string) (n int64) {
 	t.Helper()
 	client := &kafka.Client{Addr: kafka.TCP(shared.Addr), Timeout: 10 * time.Second}
-	resp, err := client.OffsetFetch(t.Context(), &kafka.OffsetFetchRequest{GroupID: topic, Topics: map[string][]int{topic: {0, 1, 2, 3}}})
+	resp, err := client.OffsetFetch(t.Context(), &kafka.OffsetFetchRequest{GroupID: group, Topics: map[string][]int{topic: {0, 1, 2, 3}}})
 	if err != nil {
 		return 0
 	}

@@ -4,7 +4,6 @@ package kafka_test
 
 import (
 	"encoding/json"
-	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -70,7 +69,7 @@ func (f *flow) produce(t *testing.T, lane int, values [][]byte) error {
 	if err == nil {
 		err = r.Error
 	}
-	if err != nil && !errors.Is(err, kafka.NotLeaderForPartition) {
+	if err != nil && !unled(err) {
 		t.Fatal(err)
 	}
 	return err
@@ -78,8 +77,8 @@ func (f *flow) produce(t *testing.T, lane int, values [][]byte) error {
 
 // A crowd is the consumers of one group.
 type crowd struct {
-	program, dir, conf string
-	outputs            []string
+	program, dir, conf, group string
+	outputs                   []string
 }
 
 func (c *crowd) join(t *testing.T) *exec.Cmd {
@@ -161,12 +160,12 @@ func TestRebalance(t *testing.T) {
 	}
 	var crowds []*crowd
 	for _, common := range []bool{true, false} {
-		c := &crowd{program: program, dir: t.TempDir()}
+		c := &crowd{program: program, dir: t.TempDir(), group: fmt.Sprintf("shared-%t", common)}
 		state := ""
 		if common {
 			state = t.TempDir()
 		}
-		c.conf = config(t, "consume: {brokers: [%q], topic: %s, group: shared-%t, rules: %q, state: %q, session_timeout: 6s}\n", shared.Addr, name, common, rules, state)
+		c.conf = config(t, "consume: {brokers: [%q], topic: %s, group: %s, rules: %q, state: %q, session_timeout: 6s}\n", shared.Addr, name, c.group, rules, state)
 		crowds = append(crowds, c)
 	}
 	f := &flow{client: &kafka.Client{Addr: kafka.TCP(shared.Addr), Timeout: 10 * time.Second}, topic: name, holes: map[string]bool{}}
@@ -189,8 +188,10 @@ func TestRebalance(t *testing.T) {
 		}
 		time.Sleep(100 * time.Millisecond)
 	}
-	time.Sleep(8 * time.Second)
-	each(func(c *crowd) { c.leave(t, members[c][2]) })
+	each(func(c *crowd) {
+		within(t, time.Minute, "group "+c.group+" at the end of the topic", func() bool { return committedBy(t, c.group, name) == size(t, name) })
+		c.leave(t, members[c][2])
+	})
 	for i, c := range crowds {
 		gaps, alerts, ids := c.found(t)
 		repeated := 0
