@@ -73,7 +73,11 @@ func record(t *testing.T, sinks string) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		time.Sleep(1500 * time.Millisecond) // the server is read a first time
+		for end := time.Now().Add(30 * time.Second); !strings.Contains(a.Stderr(), "the server is watched"); time.Sleep(20 * time.Millisecond) {
+			if time.Now().After(end) {
+				t.Fatalf("the server is not watched: %s", a.Stderr())
+			}
+		}
 		for i := range 8 {
 			work(t, srv.Addr("127.0.0.1"), i)
 		}

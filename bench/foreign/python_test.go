@@ -137,7 +137,7 @@ func receive(t *testing.T, path string) (port string, stop func()) {
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	for range 100 {
+	for range 600 {
 		c, err := net.Dial("tcp", addr)
 		if err == nil {
 			c.Close()

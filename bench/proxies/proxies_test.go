@@ -80,7 +80,7 @@ func writeConfig(t *testing.T, dir string, port int, account, admin string) stri
 	t.Helper()
 	file, config := filepath.Join(dir, "password"), filepath.Join(dir, "config.yaml")
 	text := fmt.Sprintf("capture: {interfaces: [lo], ports: [%d]}\nmask: off\nevents: {output: json}\nwatch:\n"+
-		"  {address: '127.0.0.1:%d', user: %s, password_file: %s, interval: 1s, timeout: 500ms,\n"+
+		"  {address: '127.0.0.1:%d', user: %s, password_file: %s, interval: 1s, timeout: 2s,\n"+
 		"   proxies: [{address: '%s', user: stats, password_file: %s, interval: 100ms}]}\n", port, port, account, file, admin, file)
 	if err := errors.Join(os.WriteFile(file, []byte(password+"\n"), 0o600), os.WriteFile(config, []byte(text), 0o600)); err != nil {
 		t.Fatal(err)
