@@ -184,7 +184,7 @@ func TestChurn(t *testing.T) {
 // watch runs the load under one agent after the other.
 func (c *churn) watch(t *testing.T, srv *mariadb.Server, s setting) (shifts []shift) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 60*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
 	defer cancel()
 	ended := make(chan error, churnClients)
 	for _, port := range lowPorts(t, churnClients) {

@@ -68,7 +68,7 @@ func TestGone(t *testing.T) {
 		}
 		return got
 	}
-	eventually(t, "the end of both sessions", 15*time.Second, func() bool { return len(ends()) >= 2 })
+	eventually(t, "the end of both sessions", 30*time.Second, func() bool { return len(ends()) >= 2 })
 	t.Logf("gone %v after the cut", time.Since(cut).Round(100*time.Millisecond))
 	time.Sleep(3 * time.Second)
 	got := ends()

@@ -73,15 +73,15 @@ func (n *numbers) set(i int, answered bool) {
 func TestOutage(t *testing.T) {
 	t.Parallel()
 	first := startServer(t, mariadb.Options{GeneralLog: true})
-	over, end := context.WithTimeout(t.Context(), 2*time.Minute)
+	over, end := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer end()
 	load := &numbers{addr: first.Addr("127.0.0.1"), over: over, sent: map[int]bool{}}
 	var clients sync.WaitGroup
 	for i := range outageClients {
 		clients.Go(func() { load.live(users[i%len(users)]) })
 	}
-	eventually(t, "the clients", 10*time.Second, func() bool { return load.up.Load() == outageClients })
-	a := capture(t, first, setting{timeout: 500 * time.Millisecond, metrics: fmt.Sprintf("127.0.0.1:%d", freePort(t))})
+	eventually(t, "the clients", 30*time.Second, func() bool { return load.up.Load() == outageClients })
+	a := capture(t, first, setting{timeout: 2 * time.Second, metrics: fmt.Sprintf("127.0.0.1:%d", freePort(t))})
 	var want []string
 	state := func(cause string) {
 		t.Helper()
@@ -92,7 +92,7 @@ func TestOutage(t *testing.T) {
 		t.Helper()
 		state("up")
 		before := load.next.Load()
-		eventually(t, "more statements", 10*time.Second, func() bool { return load.next.Load() > before+500 })
+		eventually(t, "more statements", 30*time.Second, func() bool { return load.next.Load() > before+500 })
 	}
 	goOn()
 	routines := a.goroutines(t)
@@ -117,7 +117,7 @@ func TestOutage(t *testing.T) {
 	second := startServer(t, mariadb.Options{GeneralLog: true, Port: first.Port})
 	goOn()
 	time.Sleep(1500 * time.Millisecond) // another poll
-	eventually(t, fmt.Sprintf("the end of all but %d goroutines", routines), 10*time.Second, func() bool { return a.goroutines(t) <= routines })
+	eventually(t, fmt.Sprintf("the end of all but %d goroutines", routines), 30*time.Second, func() bool { return a.goroutines(t) <= routines })
 	end()
 	clients.Wait()
 	if err := syscall.Kill(a.Pid(), 0); err != nil {
@@ -136,7 +136,7 @@ func TestOutage(t *testing.T) {
 func (r *run) waitState(t *testing.T, states []string) {
 	t.Helper()
 	now := states[len(states)-1]
-	eventually(t, fmt.Sprintf("the states %v", states), 20*time.Second, func() bool { return slices.Equal(r.settled(), states) })
+	eventually(t, fmt.Sprintf("the states %v", states), 40*time.Second, func() bool { return slices.Equal(r.settled(), states) })
 	for _, cause := range []string{"up", "timeout", "login_refused", "unreachable"} {
 		value := map[bool]string{true: "1", false: "0"}[cause == now]
 		series := fmt.Sprintf(`sqlwitness_watcher_state{cause=%q,target=%q}`, cause, r.target)

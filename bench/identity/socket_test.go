@@ -59,6 +59,9 @@ func locals(t *testing.T, events []event) (map[uint64][]local, int) {
 	return byID, starts
 }
 
+// ended tells whether a thread had one session, which is over.
+func ended(all []local) bool { return len(all) == 1 && all[0].end != "" }
+
 // TestSocket: sessions of the unix socket, which no capture shows, have a start
 // and an end, with their user; also where they run somebody else's procedure
 // when they are first listed.
@@ -77,12 +80,19 @@ func TestSocket(t *testing.T) {
 			if err := naps.query("CALL stock.nap(2.5)"); err != nil {
 				t.Fatal(err)
 			}
-			time.Sleep(2500 * time.Millisecond)
+			eventually(t, "all sessions", 30*time.Second, func() bool { got, _ := locals(t, a.read(t)); return len(got) >= 4 })
 			older.quit()
 			idle.quit()
 			naps.quit()
-			time.Sleep(2500 * time.Millisecond)
+			eventually(t, "the end of three sessions", 30*time.Second, func() bool {
+				got, _ := locals(t, a.read(t))
+				return ended(got[older.id]) && ended(got[idle.id]) && ended(got[naps.id])
+			})
+			time.Sleep(1500 * time.Millisecond) // another poll
 			got, starts := locals(t, a.finish(t))
+			if len(got[stays.id]) == 0 {
+				t.Fatalf("thread %d has no session among %+v", stays.id, got)
+			}
 			for id, want := range map[uint64]local{
 				older.id: {"ann", "processlist", "of_ann", "gone"},
 				idle.id:  {"bob", "processlist", "", "gone"}, // it has chosen no schema
@@ -115,7 +125,7 @@ func TestSocketRestart(t *testing.T) {
 		}
 	}
 	a := capture(t, first, setting{})
-	eventually(t, "the session", 10*time.Second, func() bool { got, _ := locals(t, a.read(t)); return len(got) == len(held) })
+	eventually(t, "the session", 30*time.Second, func() bool { got, _ := locals(t, a.read(t)); return len(got) == len(held) })
 	syscall.Kill(first.Pid(), syscall.SIGKILL)
 	second := startServer(t, mariadb.Options{Port: first.Port})
 	var after *client
@@ -127,8 +137,8 @@ func TestSocketRestart(t *testing.T) {
 			t.Fatalf("thread %d, and none of %v", after.id, held)
 		}
 	}
-	eventually(t, "the state", 20*time.Second, func() bool { return len(a.states()) == 3 })
-	time.Sleep(2500 * time.Millisecond)
+	eventually(t, "the state", 40*time.Second, func() bool { return len(a.states()) == 3 })
+	eventually(t, "bob's session", 30*time.Second, func() bool { got, _ := locals(t, a.read(t)); return len(got[after.id]) >= 2 })
 	got, _ := locals(t, a.finish(t))
 	if all := got[after.id]; len(all) != 2 || all[0].user != "ann" || all[0].end != "gone" || all[1].user != "bob" {
 		t.Errorf("thread %d is %+v, want ann's session, gone, and bob's", after.id, all)

@@ -102,7 +102,7 @@ func unseen(t *testing.T, srv *mariadb.Server, s setting, do func(*testing.T, st
 		}
 		filled <- err
 	}()
-	eventually(t, "a full ring", 10*time.Second, func() bool { return answers.Load() > 5 })
+	eventually(t, "a full ring", 30*time.Second, func() bool { return answers.Load() > 5 })
 	for i := range clients {
 		clients[i] = do(t, addr, clients[i])
 		defer clients[i].conn.Close()
