@@ -78,7 +78,18 @@ func TestDelivery(t *testing.T) {
 	if err := consumer.Start(); err != nil {
 		t.Fatal(err)
 	}
-	time.Sleep(5 * time.Second)
+	client := &kafka.Client{Addr: kafka.TCP(broker), Timeout: 5 * time.Second}
+	waitFor(t, "the consumer to be at the end", func() bool {
+		r, err := client.OffsetFetch(t.Context(), &kafka.OffsetFetchRequest{GroupID: "g", Topics: map[string][]int{"audit": {0, 1, 2, 3}}})
+		if err != nil {
+			return false
+		}
+		read := int64(0)
+		for _, p := range r.Topics["audit"] {
+			read += max(p.CommittedOffset, 0)
+		}
+		return read == int64(len(want))
+	})
 	consumer.Process.Signal(syscall.SIGTERM)
 	if err := consumer.Wait(); err != nil {
 		t.Errorf("the consumer: %v", err)
@@ -105,11 +116,10 @@ func freeAddr(t *testing.T) string {
 
 func waitFor(t *testing.T, what string, done func() bool) {
 	t.Helper()
-	for range 100 {
+	for end := time.Now().Add(time.Minute); time.Now().Before(end); time.Sleep(100 * time.Millisecond) {
 		if done() {
 			return
 		}
-		time.Sleep(100 * time.Millisecond)
 	}
 	t.Fatalf("waited in vain for %s", what)
 }
@@ -159,22 +169,42 @@ func same(t *testing.T, what string, got, want map[string]int) {
 	}
 }
 
-// topic reads n records of all partitions.
+// topic reads all partitions, which hold n records.
 func topic(t *testing.T, broker string, partitions, n int) [][]byte {
 	t.Helper()
 	var all [][]byte
 	for p := range partitions {
+		end := endOf(t, broker, p)
 		r := kafka.NewReader(kafka.ReaderConfig{Brokers: []string{broker}, Topic: "audit", Partition: p, MaxWait: 200 * time.Millisecond})
-		for len(all) < n {
-			ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+		for at := int64(0); at < end; {
+			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 			m, err := r.ReadMessage(ctx)
 			cancel()
 			if err != nil {
-				break
+				t.Fatal(err)
 			}
+			at = m.Offset + 1
 			all = append(all, m.Value)
 		}
 		r.Close()
 	}
+	if len(all) != n {
+		t.Errorf("the topic has %d records of %d", len(all), n)
+	}
 	return all
+}
+
+// endOf is the offset behind the last record of a partition.
+func endOf(t *testing.T, broker string, partition int) int64 {
+	t.Helper()
+	conn, err := kafka.DialLeader(t.Context(), "tcp", broker, "audit", partition)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	end, err := conn.ReadLastOffset()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return end
 }

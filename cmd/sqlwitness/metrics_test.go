@@ -168,7 +168,16 @@ func TestMetricsServed(t *testing.T) {
 		}
 		return err == nil && r.StatusCode == http.StatusOK
 	})
-	time.Sleep(1500 * time.Millisecond) // a report
+	waitFor(t, "a report", func() bool {
+		made := 0.0
+		values, _ := scrape(t, address)
+		for series, v := range values {
+			if strings.HasPrefix(series, metricPrefix+"events_made_total{") {
+				made += v
+			}
+		}
+		return made >= 2
+	})
 	values, text := scrape(t, address)
 	if problems, err := promlint.New(bytes.NewReader(text)).Lint(); err != nil || len(problems) > 0 {
 		t.Errorf("%v %v", err, problems)
