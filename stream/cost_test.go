@@ -130,6 +130,18 @@ func BenchmarkColdRows(b *testing.B) {
 	b.ReportMetric(b.Elapsed().Seconds()*1e9/float64(b.N)/perSegment/segments, "ns/row")
 }
 
+// What is read ahead of a row ends with the segment.
+func TestRowsAheadOfTheEnd(t *testing.T) {
+	for n := rowsAhead - 1; n <= rowsAhead+1; n++ {
+		b := make([]byte, n)
+		b[0], b[1] = byte(n-headerLen), byte((n-headerLen)>>8)
+		c := &Conn{env: NewEnv(Config{}, nil)}
+		if got := c.skipRows(b); got != n || c.resp.rows != 1 {
+			t.Errorf("%d bytes of %d, %d rows", got, n, c.resp.rows)
+		}
+	}
+}
+
 // TestRowCost: what a result costs does not depend on what is in its rows, and is
 // far below what reading them would cost.
 func TestRowCost(t *testing.T) {

@@ -30,6 +30,12 @@ func (p *paced) Next() (*probe.Batch, error) {
 // While the source goes on at once events are handed on once a tick, whatever the
 // capture clock does; at a batch that is the last for now and at the end, at once.
 func TestFlushWaitsForMore(t *testing.T) {
+	flushWaitsForMore(t, Config{}, 1)
+	flushWaitsForMore(t, Config{FlushEvery: 60 * time.Millisecond}, 3)
+}
+
+// flushWaitsForMore makes pauses that are times as long.
+func flushWaitsForMore(t *testing.T, c Config, times int64) {
 	synctest.Test(t, func(t *testing.T) {
 		const ms = int64(time.Millisecond)
 		src, out := &paced{}, &tape{}
@@ -46,12 +52,12 @@ func TestFlushWaitsForMore(t *testing.T) {
 			{19, -60_000, true, 0}, {1, -60_000, true, 1}, {1, 90_000, true, 0},
 		} {
 			src.batches = append(src.batches, probe.Batch{Segments: query(b.ms*ms, 40000, i), NowNs: b.ms * ms, More: b.more})
-			src.pauses = append(src.pauses, time.Duration(b.pause*ms))
+			src.pauses = append(src.pauses, time.Duration(times*b.pause*ms))
 			total += b.flushes
 			want = append(want, total)
 		}
 		src.before = func() { seen = append(seen, out.flushes) }
-		if err := NewShard(Config{FlushEvery: 20 * time.Millisecond}, src, out).Run(); err != nil {
+		if err := NewShard(c, src, out).Run(); err != nil {
 			t.Fatal(err)
 		}
 		if seen = seen[1:]; !slices.Equal(seen, want) {
