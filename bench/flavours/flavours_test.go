@@ -224,10 +224,13 @@ func TestWatcher(t *testing.T) {
 		c.query("SELECT 1")
 		clients = append(clients, c)
 	}
-	r := capture(t, port, "full")
-	for end := time.Now().Add(4 * time.Second); time.Now().Before(end); time.Sleep(50 * time.Millisecond) {
+	r, rounds := capture(t, port, "full"), 0
+	for end := time.Now().Add(30 * time.Second); time.Now().Before(end); time.Sleep(50 * time.Millisecond) {
 		for _, c := range clients {
 			c.query("SELECT '" + c.user + "'")
+		}
+		if rounds++; rounds >= 80 && strings.Contains(r.Stderr(), "is not watched") {
+			break
 		}
 	}
 	said := r.Stderr()

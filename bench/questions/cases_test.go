@@ -35,19 +35,36 @@ func (b *caseBench) id(s *Session) string {
 	if err := s.send(comQuery, "SELECT CONNECTION_ID()"); err != nil {
 		b.t.Fatal(err)
 	}
-	id := ""
+	return b.value(s.Client)
+}
+
+// value reads a result of one column and one row.
+func (b *caseBench) value(c *Client) (text string) {
+	b.t.Helper()
 	for ends := 0; ends < 2; {
-		p, err := s.read()
+		p, err := c.read()
 		if err != nil {
 			b.t.Fatal(err)
 		}
 		if p[0] == 0xfe && len(p) == 5 {
 			ends++
 		} else if ends == 1 {
-			id = string(p[1:])
+			text = string(p[1:])
 		}
 	}
-	return id
+	return text
+}
+
+// asleep waits until the session with an id runs its SLEEP.
+func (b *caseBench) asleep(id string) {
+	b.t.Helper()
+	eventually(b.t, "the SLEEP of session "+id, func() bool {
+		text := "SELECT COUNT(*) FROM information_schema.PROCESSLIST WHERE STATE = 'User sleep' AND ID = " + id
+		if err := b.root.write(0, append([]byte{comQuery}, text...)); err != nil {
+			b.t.Fatal(err)
+		}
+		return b.value(b.root) == "1"
+	})
 }
 
 // TestCases: commands whose count is not plain, one kind at a time: the server's
@@ -120,21 +137,22 @@ func TestCases(t *testing.T) {
 			return errors.Join(err, s.conn.Close())
 		}, 1},
 		{"a client that resets", func(s *Session) error {
-			err := s.send(comQuery, "SELECT SLEEP(0.2)")
-			time.Sleep(50 * time.Millisecond)
+			id := b.id(s)
+			err := s.send(comQuery, "SELECT SLEEP(1)")
+			b.asleep(id)
 			return errors.Join(err, s.conn.(*net.TCPConn).SetLinger(0), s.conn.Close())
 		}, 0},
 		{"an idle session that is killed", func(s *Session) error { return b.root.Query("KILL " + b.id(s)) }, 0},
 		{"a running one", func(s *Session) error {
 			id := b.id(s)
 			err := s.send(comQuery, "SELECT SLEEP(20); SELECT 2")
-			time.Sleep(100 * time.Millisecond)
+			b.asleep(id)
 			return errors.Join(err, b.root.Query("KILL "+id), refusedOrGone(s.response()))
 		}, 1},
 		{"a query that is killed", func(s *Session) error {
 			id := b.id(s)
 			err := s.send(comQuery, "SELECT 1; SELECT SLEEP(20) FROM t; SELECT 3")
-			time.Sleep(100 * time.Millisecond)
+			b.asleep(id)
 			return errors.Join(err, b.root.Query("KILL QUERY "+id), refusedOrGone(s.response()), s.Query("SELECT 1"))
 		}, 0},
 		{"a command that is too long", func(s *Session) error {
