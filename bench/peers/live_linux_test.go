@@ -115,7 +115,7 @@ func lives(pid int) bool {
 
 // The processor time is that of all processes of the group.
 func TestGroupCPU(t *testing.T) {
-	g, err := startGroup(t.TempDir(), [][]string{{"sh", "-c", "while :; do :; done & while :; do :; done"}})
+	g, err := startGroup(t.TempDir(), [][]string{{"sh", "-c", "ulimit -t 60; while :; do :; done & while :; do :; done"}})
 	if err != nil {
 		t.Fatal(err)
 	}
