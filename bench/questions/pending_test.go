@@ -52,7 +52,9 @@ func TestPending(t *testing.T) {
 			t.Errorf("a loss is stated: %v", r)
 		}
 	}
-	if last.Loss == nil || *last.Loss != 0 || last.Questions < 4*4+4 {
+	// On a slow machine the server is first asked when texts of several statements run
+	// already: what of them it has counted is not known, and said to be uncertain.
+	if last.Loss == nil || last.Uncertain == 0 && *last.Loss != 0 || last.Questions < 4*4+4 {
 		t.Errorf("in the end: %v", last)
 	}
 }
