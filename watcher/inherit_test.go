@@ -44,3 +44,15 @@ func TestPlaceIsKept(t *testing.T) {
 		w.Close()
 	})
 }
+
+// Details that nobody has asked for during a minute are dropped.
+func TestDropOldDetails(t *testing.T) {
+	s := snapshotOf(true, "1 ann 192.0.2.1:40000 Sleep", "2 bob 192.0.2.1:40001 Sleep", "3 cid 192.0.2.1:40002 Sleep")
+	s.BeginNs = int64(time.Hour)
+	young := &Details{EndNs: s.BeginNs - int64(forgetAfter)}
+	s.rows[0].Details, s.rows[1].Details = &Details{BeginNs: s.BeginNs, EndNs: young.EndNs - 1}, young
+	s.dropOldDetails()
+	if s.rows[0].Details != nil || s.rows[1].Details != young || s.rows[2].Details != nil {
+		t.Errorf("%+v", s.rows)
+	}
+}

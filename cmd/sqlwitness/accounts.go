@@ -51,7 +51,7 @@ func (a *accounts) begin(ctx context.Context) (r *reading, reason string) {
 		return nil, string(state.Cause)
 	}
 	r = &reading{info: snap.Server}
-	own := a.settle(r)
+	own := a.settle(r, a.watcher.OwnQuestions)
 	var err error
 	if r.server, err = a.watcher.Counters(ctx); err != nil {
 		return nil, err.Error()
@@ -73,14 +73,14 @@ func (a *accounts) begin(ctx context.Context) (r *reading, reason string) {
 }
 
 // settle takes early when all that the agent has asked is counted, and so nothing on a
-// quiet server is uncertain. It returns how much the agent had asked.
-func (a *accounts) settle(r *reading) (own uint64) {
+// quiet server is uncertain. It returns how much the agent had asked, by asked.
+func (a *accounts) settle(r *reading, asked func() uint64) (own uint64) {
 	for range 4 { // a poll of the process list may be under way
-		before := a.watcher.OwnQuestions()
+		before := asked()
 		time.Sleep(settleTicks * a.scope.tick)
 		r.earlyNs = time.Now().UnixNano()
 		r.early = a.scope.sum(a.tallies(), &r.info)
-		if own = a.watcher.OwnQuestions(); own == before {
+		if own = asked(); own == before {
 			break
 		}
 	}

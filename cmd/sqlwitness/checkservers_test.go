@@ -79,3 +79,24 @@ func TestGrantee(t *testing.T) {
 		}
 	}
 }
+
+// TestLocalDataDir: the disk of a server's data is looked at if it is this machine's.
+func TestLocalDataDir(t *testing.T) {
+	for _, c := range []struct{ address, socket, want string }{
+		{"127.0.0.1:3306", "", "/data"},
+		{"127.0.0.2:3306", "", "/data"},
+		{"[::1]:3306", "", "/data"},
+		{"localhost:3306", "", "/data"},
+		{"", "/run/mysqld.sock", "/data"},
+		{"192.0.2.1:3306", "", ""},
+		{"[2001:db8::1]:3306", "", ""},
+		{"db1:3306", "", ""},
+	} {
+		config := defaultConfig()
+		d := &doctor{config: &config}
+		d.config.Watch.Address, d.config.Watch.Socket = c.address, c.socket
+		if got := d.localDataDir(watcher.Answer{DataDir: "/data"}); got != c.want {
+			t.Errorf("%q %q: %q", c.address, c.socket, got)
+		}
+	}
+}

@@ -34,18 +34,22 @@ func pick(all []family, names ...string) (out []family) {
 func receiveMetrics(c *sender.Collector, outputs []sender.Output) func(emitter) {
 	return func(emit emitter) {
 		s := c.Stats()
-		emit("receive_connections_total", float64(s.Connections), "accepted")
-		emit("receive_connections_total", float64(s.Turned), "turned_away")
-		emit("receive_connections_total", float64(s.Broken), "broken")
-		emit("receive_batches_total", float64(s.Batches))
-		emit("receive_events_total", float64(s.Delivered), "acknowledged")
-		emit("receive_events_total", float64(s.Failed), "failed")
-		emit("receive_stub_events_total", float64(s.Stubs))
-		emit("receive_unwanted_events_total", float64(s.Unwanted))
+		collectorMetrics(&s, emit)
 		for i := range outputs {
 			emitSinkState(emit, outputs[i].Name, sender.CauseOf(c.Down(i)))
 		}
 	}
+}
+
+func collectorMetrics(s *sender.CollectorStats, emit emitter) {
+	emit("receive_connections_total", float64(s.Connections), "accepted")
+	emit("receive_connections_total", float64(s.Turned), "turned_away")
+	emit("receive_connections_total", float64(s.Broken), "broken")
+	emit("receive_batches_total", float64(s.Batches))
+	emit("receive_events_total", float64(s.Delivered), "acknowledged")
+	emit("receive_events_total", float64(s.Failed), "failed")
+	emit("receive_stub_events_total", float64(s.Stubs))
+	emit("receive_unwanted_events_total", float64(s.Unwanted))
 }
 
 // consumeFamilies are the metrics of 'consume'.
@@ -73,29 +77,33 @@ func consumeMetrics(c *analyze.Consumer, out analyze.Output) func(emitter) {
 			emit("consume_alerts_up", one(topic.Down() == nil))
 		}
 		s := c.Status()
-		emit("consume_messages_total", float64(s.Events), "event")
-		emit("consume_messages_total", float64(s.Bad), "bad")
-		emit("consume_messages_total", float64(s.Again), "again")
-		emit("consume_messages_total", float64(s.Learned), "learned")
-		for p, n := range s.Lag {
-			emit("consume_lag_messages", float64(n), strconv.Itoa(p))
-		}
+		consumedMetrics(&s, emit)
 		cause := sender.CauseOf(c.Down())
 		if cause == "" {
 			cause = stateUp
 		}
 		emit("consume_up", one(cause == stateUp))
 		emitState(emit, "consume_state", cause, append([]sender.Cause{stateUp}, sender.Causes()...))
-		emit("consume_commit_errors_total", float64(s.CommitErrors))
-		emit("consume_lanes", float64(s.Lanes))
-		emit("consume_gaps_total", float64(s.Gaps))
-		emit("consume_missing_events", float64(s.Missing))
-		emit("consume_explained_events", float64(s.Explained))
-		emit("consume_repeated_events", float64(s.Repeated))
-		emit("consume_agents", float64(s.Silent), "silent")
-		emit("consume_agents", float64(s.NeverSeen), "never_seen")
-		emit("consume_alerts_total", float64(s.Alerts))
-		emit("consume_rule_errors_total", float64(s.RuleErrors))
-		emit("consume_uncounted_events_total", float64(s.Overflow))
 	}
+}
+
+func consumedMetrics(s *analyze.Status, emit emitter) {
+	emit("consume_messages_total", float64(s.Events), "event")
+	emit("consume_messages_total", float64(s.Bad), "bad")
+	emit("consume_messages_total", float64(s.Again), "again")
+	emit("consume_messages_total", float64(s.Learned), "learned")
+	for p, n := range s.Lag {
+		emit("consume_lag_messages", float64(n), strconv.Itoa(p))
+	}
+	emit("consume_commit_errors_total", float64(s.CommitErrors))
+	emit("consume_lanes", float64(s.Lanes))
+	emit("consume_gaps_total", float64(s.Gaps))
+	emit("consume_missing_events", float64(s.Missing))
+	emit("consume_explained_events", float64(s.Explained))
+	emit("consume_repeated_events", float64(s.Repeated))
+	emit("consume_agents", float64(s.Silent), "silent")
+	emit("consume_agents", float64(s.NeverSeen), "never_seen")
+	emit("consume_alerts_total", float64(s.Alerts))
+	emit("consume_rule_errors_total", float64(s.RuleErrors))
+	emit("consume_uncounted_events_total", float64(s.Overflow))
 }

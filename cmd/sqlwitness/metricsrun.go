@@ -9,6 +9,7 @@ import (
 	"sqlwitness/sender"
 	"sqlwitness/stream"
 	"sqlwitness/watcher"
+	"sqlwitness/worker"
 )
 
 // runFamilies are the metrics of 'run'. docs/metrics.md has them too, which a test
@@ -99,13 +100,22 @@ func (l *live) captureMetrics(emit emitter) {
 
 func (l *live) shardMetrics(emit emitter) {
 	for i, shard := range l.shards {
-		s, name := shard.Stats(), strconv.Itoa(i)
-		emit("segments_total", float64(s.Fed), name, "fed")
-		emit("segments_total", float64(s.Strays), name, "stray")
-		emit("segments_total", float64(s.Late), name, "late")
-		emit("connections", float64(s.Connections), name)
+		s := shard.Stats()
+		oneShardMetrics(&s, strconv.Itoa(i), emit)
 	}
 	s := l.stats()
+	allShardsMetrics(&s, emit)
+	streamMetrics(&s.Stream, emit)
+}
+
+func oneShardMetrics(s *worker.Stats, name string, emit emitter) {
+	emit("segments_total", float64(s.Fed), name, "fed")
+	emit("segments_total", float64(s.Strays), name, "stray")
+	emit("segments_total", float64(s.Late), name, "late")
+	emit("connections", float64(s.Connections), name)
+}
+
+func allShardsMetrics(s *worker.Stats, emit emitter) {
 	emit("connections_opened_total", float64(s.Opened))
 	emit("connections_closed_total", float64(diff(s.Closed, s.Evicted+s.TimedOut+s.Expired)), "ended")
 	emit("connections_closed_total", float64(s.Evicted), "evicted")
@@ -117,7 +127,6 @@ func (l *live) shardMetrics(emit emitter) {
 	emit("proxied_commands_total", float64(s.ProxiedKnown), "known")
 	emit("proxied_commands_total", float64(diff(s.ProxiedCommands, s.ProxiedKnown)), "unknown")
 	emit("sessions_started_total", float64(s.Sockets), "socket")
-	streamMetrics(&s.Stream, emit)
 }
 
 func streamMetrics(s *stream.Stats, emit emitter) {
@@ -151,21 +160,29 @@ func streamMetrics(s *stream.Stats, emit emitter) {
 
 func (l *live) selectionMetrics(emit emitter) {
 	s := l.sender.ShapeStats()
-	emit("shape_misses_total", float64(s.Misses))
-	emit("shapes_studied_total", float64(s.Studied))
-	emit("shapes_evicted_total", float64(s.Evicted))
-	emit("shapes_postponed_total", float64(s.Postponed))
+	shapeMetrics(&s, emit)
 	seen := map[string]bool{}
 	for _, r := range l.sender.Rules().Stats() {
 		if seen[r.Name] {
 			continue // names need not be unique
 		}
 		seen[r.Name] = true
-		emit("rule_events_total", float64(r.Matched), r.Name, "matched")
-		emit("rule_events_total", float64(r.Limited), r.Name, "limited")
-		emit("rule_events_total", float64(r.Unknown), r.Name, "unknown")
-		emit("rule_events_total", float64(r.Failed), r.Name, "failed")
+		ruleMetrics(&r, emit)
 	}
+}
+
+func shapeMetrics(s *sender.ShapeStats, emit emitter) {
+	emit("shape_misses_total", float64(s.Misses))
+	emit("shapes_studied_total", float64(s.Studied))
+	emit("shapes_evicted_total", float64(s.Evicted))
+	emit("shapes_postponed_total", float64(s.Postponed))
+}
+
+func ruleMetrics(r *sender.RuleStat, emit emitter) {
+	emit("rule_events_total", float64(r.Matched), r.Name, "matched")
+	emit("rule_events_total", float64(r.Limited), r.Name, "limited")
+	emit("rule_events_total", float64(r.Unknown), r.Name, "unknown")
+	emit("rule_events_total", float64(r.Failed), r.Name, "failed")
 }
 
 // stateUp is the empty cause as a label.
@@ -229,14 +246,10 @@ var sinkFamilies = []family{
 
 func (p *pipeline) senderMetrics(emit emitter) {
 	first := p.sender.Stats()
-	emit("events_made_total", float64(first.Commands), "command")
-	emit("events_made_total", float64(first.SessionStarts), "session_start")
-	emit("events_made_total", float64(first.LoginsFailed), "login_failed")
-	emit("events_made_total", float64(first.SessionEnds), "session_end")
-	emit("events_made_total", float64(first.Notices), "agent")
-	emit("cut_events_total", float64(first.Oversize))
+	madeMetrics(&first, emit)
 	for i, name := range p.outputs {
-		p.outputMetrics(i, name, emit)
+		s := p.sender.OutputStats(i)
+		outputMetrics(&s, name, emit)
 		emitSinkState(emit, name, sender.CauseOf(p.sender.Down(i)))
 		if s, ok := p.sender.SpoolStats(i); ok {
 			spoolMetrics(&s, p.config.Spool.MaxBytes, name, emit)
@@ -244,8 +257,16 @@ func (p *pipeline) senderMetrics(emit emitter) {
 	}
 }
 
-func (p *pipeline) outputMetrics(i int, name string, emit emitter) {
-	s := p.sender.OutputStats(i)
+func madeMetrics(first *sender.Stats, emit emitter) {
+	emit("events_made_total", float64(first.Commands), "command")
+	emit("events_made_total", float64(first.SessionStarts), "session_start")
+	emit("events_made_total", float64(first.LoginsFailed), "login_failed")
+	emit("events_made_total", float64(first.SessionEnds), "session_end")
+	emit("events_made_total", float64(first.Notices), "agent")
+	emit("cut_events_total", float64(first.Oversize))
+}
+
+func outputMetrics(s *sender.Stats, name string, emit emitter) {
 	for _, class := range []struct {
 		name string
 		n    uint64
