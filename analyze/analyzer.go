@@ -155,6 +155,31 @@ func (a *analyzer) report(e *Event, l *lane) error {
 			return err
 		}
 	}
+	return a.reportEarlier(e)
+}
+
+// reportEarlier explains gaps of earlier runs by what was lost of their spool. Of a
+// lane that this reader has not seen it knows nothing.
+func (a *analyzer) reportEarlier(e *Event) error {
+	var holes []struct {
+		Sink, Boot string
+		Lane       int
+		From, To   uint64
+	}
+	if len(e.EarlierHoles) > 0 && json.Unmarshal(e.EarlierHoles, &holes) != nil {
+		return nil // of a schema that is not ours
+	}
+	for _, h := range holes {
+		l, ok := a.state.Lanes[laneKey(e.Agent, h.Boot, h.Lane)]
+		if !ok {
+			continue
+		}
+		before := *e
+		before.Boot, before.Lane = h.Boot, h.Lane
+		if err := a.explain(&before, l, [][2]uint64{{h.From, h.To}}, "lost in the agent's spool for "+h.Sink); err != nil {
+			return err
+		}
+	}
 	return nil
 }
 

@@ -282,3 +282,40 @@ func judgeAll(t *testing.T, lines ...[]byte) *member {
 	}
 	return m
 }
+
+// What an earlier run's spool has lost explains the gap of that run and lane, once, and
+// no other.
+func TestAnalyzerEarlierHoles(t *testing.T) {
+	var f findings
+	s, _ := loadState("")
+	now := time.Now()
+	a := newAnalyzer(noRules, s, newAgents(nil, time.Minute, now), f.take)
+	offset := int64(0)
+	take := func(b []byte) {
+		t.Helper()
+		if err := a.take(0, offset, b, now); err != nil {
+			t.Fatal(err)
+		}
+		offset++
+	}
+	for _, seq := range []int{1, 2, 6, 7, 9} {
+		take(event("db1", "t0", 0, seq, ""))
+		take(event("db1", "t0", 1, seq, ""))
+		take(event("db2", "t0", 0, seq, ""))
+		take(event("db1", "t1", 0, seq, ""))
+	}
+	for i := range 2 {
+		take(fmt.Appendf(nil, `{"type":"agent_report","time":"2026-01-01T00:00:00Z","agent":"db1","boot":"t1","lane":0,"seq":%d,"earlier_holes":[
+			{"sink":"k","boot":"t0","lane":0,"from":3,"to":5},{"sink":"k","boot":"never","lane":0,"from":3,"to":5},{"sink":"k","boot":"t0","lane":4,"from":3,"to":5}]}`, 10+i))
+	}
+	take([]byte(`{"type":"agent_report","time":"2026-01-01T00:00:00Z","agent":"db1","boot":"t1","lane":0,"seq":12,"earlier_holes":{"of":"another schema"}}`))
+	if got := f.said("gap_explained", "agent", "boot", "lane", "from", "to", "count", "why"); !slices.Equal(got, []string{"db1 t0 0 3 5 3 lost in the agent's spool for k"}) {
+		t.Errorf("explained %q", got)
+	}
+	if was, is := s.Lanes[laneKey("db1", "t0", 0)], s.Lanes[laneKey("db1", "t1", 0)]; was.Known != 3 || is.Known != 0 {
+		t.Errorf("explained %d of the earlier run, %d of this", was.Known, is.Known)
+	}
+	if n := len(s.Lanes); n != 4 || a.stats.Bad > 0 {
+		t.Errorf("%d lanes are known, %+v", n, a.stats)
+	}
+}

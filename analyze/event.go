@@ -87,6 +87,8 @@ type Event struct {
 	// agent knows will never come.
 	Holes     json.RawMessage `json:"holes" expr:"-"`
 	SinkHoles json.RawMessage `json:"sink_holes" expr:"-"` // the same by sink, but for the first
+	// And of lanes of earlier runs, what their spools have lost.
+	EarlierHoles json.RawMessage `json:"earlier_holes" expr:"-"`
 
 	// Of an agent_start: the run before, whether it ended with an agent_stop, the seq
 	// that each lane had reached, and since when nobody watched.

@@ -13,7 +13,7 @@ import (
 func FuzzTake(f *testing.F) {
 	f.Add(event("a", "b", 0, 1, `,"holes":[[1,18446744073709551615],[5,2]]`), int64(0))
 	f.Add(bytes.Join([][]byte{event("a", "b", 0, 1, ""), event("a", "b", 0, 9, ""), event("a", "b", 0, 4, ""), []byte(`{"type":"command","time":"2026-01-01T00:00:00Z","agent":"a","boot":"b","lane":0,"seq":18446744073709551615}`),
-		agentEvent("agent_report", "b", 0, 10, 1, `,"holes":[[2,3]],"sink_holes":{"x":[[5,6]]}`), []byte("\x0b\x00\x02"), []byte("{}")}, []byte("\n")), int64(2))
+		agentEvent("agent_report", "b", 0, 10, 1, `,"holes":[[2,3]],"sink_holes":{"x":[[5,6]]},"earlier_holes":[{"sink":"x","boot":"a","lane":0,"from":1,"to":18446744073709551615},{"from":9}]`), []byte("\x0b\x00\x02"), []byte("{}")}, []byte("\n")), int64(2))
 	f.Add(bytes.Join([][]byte{event("a", "b", 0, 3, ""), agentEvent("agent_stop", "b", 0, 4, 1, ""),
 		agentEvent("agent_start", "c", 0, 1, 2, `,"lanes":1,"previous_boot":"b","previous_clean":false,"previous_seqs":[7,18446744073709551615],"blind_from":"x"`)}, []byte("\n")), int64(1))
 	f.Add(bytes.Join([][]byte{event("a", "b", 0, 1, `,"user":"u","sql":"select load_file(?)","traits":["file_read"],"rows":1e300`),

@@ -44,7 +44,8 @@
 //	                 filedir.go the disk and the names
 //	outlet.go      from a queue to another machine: batches, retries, the spool
 //	  spool.go       a queue on disk; spoolsegment.go its files, spoolframe.go their
-//	                 format, spoolfs.go the disk
+//	                 format, spoolfs.go the disk; spoolearlier.go what was lost of the
+//	                 files of earlier runs, for reports
 //	kafka.go       a topic; kafkarecords.go its records, kafkaauth.go TLS and SASL
 //	thrift.go      a collector; thriftencode.go events by audit.thrift, from their JSON,
 //	               members.go reads that; thriftdecode.go the way back

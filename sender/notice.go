@@ -8,7 +8,8 @@ import (
 )
 
 // A Notice is an event about the agent itself. It goes out in every lane, with the
-// lane's own place in the order and, in a report, the lane's holes.
+// lane's own place in the order and, in a report, the lane's holes, also of earlier
+// runs.
 type Notice struct {
 	Type   RecordType // TypeAgentStart, TypeAgentStop, TypeAgentChange or TypeAgentReport
 	TimeNs int64
@@ -81,7 +82,7 @@ func (l *Lane) appendNotice(dst []byte, n *Notice) []byte {
 	dst = append(l.clock.appendTime(dst, n.TimeNs), '"')
 	dst = append(dst, n.Fields...)
 	if n.Type == TypeAgentReport {
-		dst = l.appendHoles(dst)
+		dst = l.appendEarlier(l.appendHoles(dst))
 	}
 	dst = appendUintField(dst, `,"seq":`, l.seq)
 	dst = appendTextField(dst, `,"agent":`, cfg.Agent, maxTextBytes)

@@ -56,9 +56,10 @@ type Spool struct {
 	inflight int       // events that were read and are not acknowledged
 	lost     bool      // the segment they are in was dropped meanwhile
 
-	bytes int64
-	stats SpoolStats
-	holes holes // what was given up, of this run
+	bytes   int64
+	stats   SpoolStats
+	holes   holes   // what was given up, of this run
+	earlier earlier // and of those before
 }
 
 // SpoolStats say what a spool holds and what happened to it.
@@ -184,6 +185,10 @@ func (s *Spool) read(c *chunk, most int) bool {
 	before := len(c.recs)
 	for len(s.segments) > 0 && len(c.b) < most {
 		g := s.segments[0]
+		if g.skipped {
+			g.skipped = false
+			s.earlier.skip()
+		}
 		fr, err := s.nextFrame(g)
 		if err == nil {
 			s.readFrame(g, fr, c)
@@ -194,6 +199,7 @@ func (s *Spool) read(c *chunk, most int) bool {
 		}
 		if err != io.EOF {
 			s.damage(err)
+			g.torn = true
 		}
 		s.finish(g)
 	}
@@ -202,7 +208,11 @@ func (s *Spool) read(c *chunk, most int) bool {
 }
 
 func (s *Spool) readFrame(g *segment, fr frame, c *chunk) {
+	inherited := g.spans == nil
 	if fr.at > s.readOff {
+		if inherited {
+			s.earlier.lose(0, true)
+		}
 		s.damage(fmt.Errorf("%s: %d bytes at %d are no frame: %w", g.name(), fr.at-s.readOff, s.readOff, errDamaged))
 	}
 	s.readOff = fr.end()
@@ -212,7 +222,13 @@ func (s *Spool) readFrame(g *segment, fr frame, c *chunk) {
 	if err := s.framer.decode(c, s.reader, fr); err != nil {
 		s.stats.Damaged += uint64(fr.events)
 		s.stats.Dropped += uint64(fr.events)
+		if inherited {
+			s.earlier.lose(fr.events, false)
+		}
 		s.damage(fmt.Errorf("%s: %w", g.name(), err))
+	}
+	if inherited {
+		s.earlier.take(c, before)
 	}
 	g.spans.take(c.recs[before:], &s.holes)
 }

@@ -20,13 +20,15 @@ const (
 
 // A segment is one file of the spool.
 type segment struct {
-	number uint64
-	size   int64     // of the whole frames
-	events int       // in it that were not read
-	first  time.Time // when its first record came
-	last   time.Time // and its last one
-	file   spoolFile // nil unless it is open for appending
-	spans  spans     // nil if an earlier run has written it
+	number  uint64
+	size    int64     // of the whole frames
+	events  int       // in it that were not read
+	first   time.Time // when its first record came
+	last    time.Time // and its last one
+	file    spoolFile // nil unless it is open for appending
+	spans   spans     // nil if an earlier run has written it
+	torn    bool      // of an earlier run: what follows its frames cannot be read
+	skipped bool      // of an earlier run: the file before it is missing
 }
 
 func segmentName(n uint64) string { return fmt.Sprintf("%016x%s", n, segmentSuffix) }
@@ -66,6 +68,7 @@ func (s *Spool) load() error {
 			from = min(off, g.size)
 			s.readOff = from
 		}
+		g.skipped = i > 0 && s.segments[i-1].number+1 != g.number
 		if err := s.count(g, from); err != nil {
 			return err
 		}
@@ -103,7 +106,7 @@ func (s *Spool) count(g *segment, from int64) error {
 		fr, err := s.framer.next(f, off, g.size)
 		if err == io.EOF {
 			s.stats.TornTails++
-			g.size = off
+			g.torn, g.size = true, off
 			return nil
 		}
 		if err != nil {
@@ -250,8 +253,7 @@ func (s *Spool) drop(reason *uint64) {
 	n := uint64(g.events)
 	*reason += n
 	s.stats.Dropped += n
-	g.events = 0
-	g.spans.drop(&s.holes)
+	s.giveUp(g)
 	s.lost = s.inflight > 0
 	s.discard(g)
 }
@@ -261,9 +263,17 @@ func (s *Spool) drop(reason *uint64) {
 func (s *Spool) finish(g *segment) {
 	s.stats.Damaged += uint64(g.events)
 	s.stats.Dropped += uint64(g.events)
+	s.giveUp(g)
+	s.discard(g)
+}
+
+// giveUp names what was not read of a segment.
+func (s *Spool) giveUp(g *segment) {
+	if g.spans == nil && (g.events > 0 || g.torn) {
+		s.earlier.lose(g.events, g.torn)
+	}
 	g.events = 0
 	g.spans.drop(&s.holes)
-	s.discard(g)
 }
 
 // discard forgets a segment and removes its file. A file that cannot be removed

@@ -44,7 +44,7 @@ func TestAgentEventsAreDescribed(t *testing.T) {
 		want := map[string]bool{}
 		memberNames(reflect.TypeOf(event), "", want)
 		if name == "agent_report" { // of the lane, see sender.Notice
-			for _, lane := range []string{"seq_from", "seq_to", "holes", "sink_holes"} {
+			for _, lane := range []string{"seq_from", "seq_to", "holes", "sink_holes", "earlier_holes", "earlier_damage"} {
 				want[lane] = true
 			}
 		}
