@@ -124,10 +124,10 @@ func TestYieldsInBatches(t *testing.T) {
 		full, late  bool
 		least, most int
 	}{
-		{"many", many(), false, false, 2 * rounds / 110, 2 * rounds / 90},
+		{"many", many(), false, false, 2 * rounds / 33, 2 * rounds / 27},
 		{"many, late", many(), false, true, 0, 0},
 		{"many, full", many(), true, false, 0, 0},
-		{"large", large(), false, false, 4, 6},
+		{"large", large(), false, false, 9, 11},
 		{"small", query(second, 40000, 0), false, false, 0, 0},
 	} {
 		yields := 0
