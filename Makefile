@@ -56,10 +56,15 @@ lint: ## gofmt, vet, staticcheck; the build for systems without live capture
 demo: build ## watch it work, in under a minute
 	@$(GO) run ./bench/cmd/demo -binary $(BIN)
 
+# Before Go 1.27 go test now and then takes the end of the time itself for a failure,
+# without an input that fails (golang.org/issue/75804): that target is tried once more.
 fuzz: ## every fuzz target for FUZZTIME (10m)
-	@for pkg in $$($(GO) list ./...); do \
+	@out=$$(mktemp); trap 'rm -f '$$out EXIT; \
+	fuzz() { $(GO) test -run '^$$' -fuzz "^$$2$$" -fuzztime $(FUZZTIME) -fuzzminimizetime 20x $$1 >$$out 2>&1; result=$$?; cat $$out; return $$result; }; \
+	for pkg in $$($(GO) list ./...); do \
 	  for target in $$($(GO) test -list '^Fuzz' $$pkg | grep '^Fuzz'); do \
-	    echo "$$pkg $$target"; $(GO) test -run '^$$' -fuzz "^$$target$$" -fuzztime $(FUZZTIME) -fuzzminimizetime 20x $$pkg || exit 1; \
+	    echo "$$pkg $$target"; fuzz $$pkg $$target && continue; \
+	    grep -q 'context deadline exceeded' $$out && ! grep -q 'Failing input' $$out && fuzz $$pkg $$target || exit 1; \
 	  done; \
 	done
 
