@@ -58,7 +58,11 @@ func TestReplay(t *testing.T) {
 	if err := a.Stop(); err != nil {
 		t.Fatal(err)
 	}
-	x, y := timeless(t, want), timeless(t, got)
+	x, firsts := timeless(t, want)
+	y, firstsLive := timeless(t, got)
+	if firsts != firstsLive || firsts == 0 {
+		t.Errorf("%d events read and %d live are the first of their form", firsts, firstsLive)
+	}
 	t.Logf("%d events read, %d live", len(x), len(y))
 	if len(x) < 10_000 {
 		t.Errorf("only %d events; the capture is broken", len(x))
@@ -100,14 +104,14 @@ func record(t *testing.T) (capture, port string) {
 }
 
 // timeless are the events without what differs from run to run, sorted by
-// connection and their number in it.
-func timeless(t *testing.T, path string) []string {
+// connection and their number in it, and how many are the first of their form: which
+// of the connections in a batch has it is no matter of the traffic.
+func timeless(t *testing.T, path string) (lines []string, firsts int) {
 	t.Helper()
 	text, err := os.ReadFile(path)
 	if err != nil {
 		t.Fatal(err)
 	}
-	var lines []string
 	for line := range bytes.Lines(text) {
 		var e map[string]any
 		if err := json.Unmarshal(line, &e); err != nil {
@@ -116,7 +120,10 @@ func timeless(t *testing.T, path string) []string {
 		if _, ok := e["session"]; !ok {
 			continue
 		}
-		for _, key := range []string{"time", "session", "seq", "boot", "first_byte_us", "duration_us", "digest", "tables", "traits", "flags"} {
+		if bytes.Contains(line, []byte(`"@first_seen"`)) {
+			firsts++
+		}
+		for _, key := range []string{"time", "session", "seq", "boot", "first_byte_us", "duration_us", "digest", "tables", "traits", "flags", "rules"} {
 			delete(e, key)
 		}
 		rest, err := json.Marshal(e)
@@ -126,5 +133,5 @@ func timeless(t *testing.T, path string) []string {
 		lines = append(lines, fmt.Sprintf("%v %8.0f %s", e["client_port"], e["session_seq"], rest))
 	}
 	slices.Sort(lines)
-	return lines
+	return lines, firsts
 }
