@@ -67,7 +67,7 @@ func runEngine(open openEngine, args []string, stdout *os.File, stderr io.Writer
 		runtime.GOMAXPROCS(c.processors(runtime.GOMAXPROCS(0)))
 	}
 	if err := relaxTimers(); err != nil {
-		log.Debug("timers stay exact, for a tenth more processor time", "err", err)
+		log.Debug("not all timers could be relaxed, for a tenth more processor time", "err", err)
 	}
 	p, err := c.openPipeline(stdout, log, len(engine.sources()), false)
 	if err != nil {
