@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"net"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -18,6 +17,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"sqlwitness/bench/freeport"
 	"sqlwitness/stream"
 )
 
@@ -340,12 +340,7 @@ func TestKafkaLanesFailAlone(t *testing.T) {
 // Without a spool a sink that stays away costs what the queue cannot hold; Close
 // ends and says so.
 func TestKafkaDownWithoutSpool(t *testing.T) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	l.Close()
-	sink, err := NewKafkaSink(KafkaConfig{KafkaCluster: KafkaCluster{Brokers: []string{l.Addr().String()}}, Topic: testTopic, Timeout: time.Second})
+	sink, err := NewKafkaSink(KafkaConfig{KafkaCluster: KafkaCluster{Brokers: []string{freeport.Addr(t)}}, Topic: testTopic, Timeout: time.Second})
 	if err != nil {
 		t.Fatal(err)
 	}

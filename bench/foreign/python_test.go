@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"sqlwitness/bench/agent"
+	"sqlwitness/bench/freeport"
 	"sqlwitness/bench/mariadb"
 )
 
@@ -121,12 +122,7 @@ func receive(t *testing.T, path string) (port string, stop func()) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	addr := l.Addr().String()
-	l.Close()
+	addr := freeport.Addr(t)
 	conf := filepath.Join(dir, "c.yaml")
 	if err := os.WriteFile(conf, fmt.Appendf(nil, "receive: {listen: %q}\nsinks: [{type: file, path: %q}]\n", addr, path), 0o600); err != nil {
 		t.Fatal(err)

@@ -7,7 +7,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"os"
 	"os/exec"
@@ -17,6 +16,7 @@ import (
 	"testing"
 	"time"
 
+	"sqlwitness/bench/freeport"
 	"sqlwitness/bench/mariadb"
 	"sqlwitness/bench/netns"
 )
@@ -62,22 +62,11 @@ func want(t *testing.T, all []finding, check, grade string, words ...string) {
 	}
 }
 
-// freePort is one that nobody listens on now.
-func freePort(t *testing.T) int {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	return l.Addr().(*net.TCPAddr).Port
-}
-
 // TestCheckServer: check finds each port and socket of a server, says which are
 // audited, and what the account lacks; what it says to grant helps.
 func TestCheckServer(t *testing.T) {
 	t.Parallel()
-	extra := freePort(t)
+	extra := freeport.Port(t)
 	srv := startServer(t, mariadb.Options{Args: []string{fmt.Sprintf("--extra-port=%d", extra)}})
 	who := fmt.Sprintf("mariadbd (pid %d)", srv.Pid())
 	config := setting{}.write(t, t.TempDir(), srv.Port)

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"net"
 	"regexp"
 	"slices"
 	"strconv"
@@ -17,6 +16,7 @@ import (
 	"testing"
 	"time"
 
+	"sqlwitness/bench/freeport"
 	"sqlwitness/bench/mariadb"
 )
 
@@ -41,24 +41,13 @@ type window struct{ begin, end time.Time }
 // One client in five sends as fast as it can, the others are idle most of the time.
 const churnClients = 40
 
-// nextPort is the next that lowPorts tries. The kernel gives out others
-// (ip_local_port_range), so nobody else takes them.
-var nextPort atomic.Int64
-
-func lowPorts(t *testing.T, n int) (ports []int) {
+// lowPorts are for clients: the kernel gives them to nobody while a client is away.
+func lowPorts(t *testing.T, n int) (list []int) {
 	t.Helper()
-	for tried := 0; len(ports) < n && tried < 2000; tried++ {
-		port := 20000 + int(nextPort.Add(1))
-		l, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", port))
-		if err == nil {
-			l.Close()
-			ports = append(ports, port)
-		}
+	for range n {
+		list = append(list, freeport.Port(t))
 	}
-	if len(ports) < n {
-		t.Fatal("no free ports")
-	}
-	return ports
+	return list
 }
 
 // live is the life of one client: sessions on the same port until enough was sent.

@@ -15,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"sqlwitness/bench/freeport"
 	"sqlwitness/bench/mariadb"
 	"sqlwitness/bench/truth"
 )
@@ -81,7 +82,7 @@ func TestOutage(t *testing.T) {
 		clients.Go(func() { load.live(users[i%len(users)]) })
 	}
 	eventually(t, "the clients", 30*time.Second, func() bool { return load.up.Load() == outageClients })
-	a := capture(t, first, setting{timeout: 2 * time.Second, metrics: fmt.Sprintf("127.0.0.1:%d", freePort(t))})
+	a := capture(t, first, setting{timeout: 2 * time.Second, metrics: freeport.Addr(t)})
 	var want []string
 	state := func(cause string) {
 		t.Helper()

@@ -14,6 +14,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"sqlwitness/bench/freeport"
 )
 
 // A Broker is a running Kafka.
@@ -106,16 +108,13 @@ appender.out.layout.pattern=%d %p %m (%c)%n
 
 func (b *Broker) configure(ctx context.Context, partitions int, autoCreate bool) error {
 	var ports [4]int
+	var err error
 	for i := range ports {
-		l, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
+		if ports[i], err = freeport.Free(); err != nil {
 			return err
 		}
-		defer l.Close()
-		ports[i] = l.Addr().(*net.TCPAddr).Port
 	}
 	b.Addr, b.Behind = fmt.Sprintf("127.0.0.1:%d", ports[0]), fmt.Sprintf("127.0.0.1:%d", ports[2])
-	var err error
 	if b.Front, err = net.Listen("tcp", "127.0.0.1:0"); err != nil {
 		return err
 	}

@@ -9,7 +9,6 @@ import (
 	"flag"
 	"fmt"
 	"math/rand/v2"
-	"net"
 	"net/netip"
 	"os"
 	"strings"
@@ -19,6 +18,7 @@ import (
 
 	"github.com/segmentio/kafka-go"
 
+	"sqlwitness/bench/freeport"
 	broker "sqlwitness/bench/kafka"
 	"sqlwitness/sender"
 	"sqlwitness/stream"
@@ -304,17 +304,13 @@ func TestBrokerOutage(t *testing.T) {
 
 // Where nobody listens there is an error soon, not a hang.
 func TestUnreachable(t *testing.T) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	l.Close()
-	sink, err := sender.NewKafkaSink(sender.KafkaConfig{KafkaCluster: sender.KafkaCluster{Brokers: []string{l.Addr().String()}}, Topic: "t", Timeout: 2 * time.Second})
+	addr := freeport.Addr(t)
+	sink, err := sender.NewKafkaSink(sender.KafkaConfig{KafkaCluster: sender.KafkaCluster{Brokers: []string{addr}}, Topic: "t", Timeout: 2 * time.Second})
 	if err != nil {
 		t.Fatal(err)
 	}
 	begin := time.Now()
-	if err := sink.Check(t.Context()); err == nil || !strings.Contains(err.Error(), l.Addr().String()) || time.Since(begin) > 5*time.Second {
+	if err := sink.Check(t.Context()); err == nil || !strings.Contains(err.Error(), addr) || time.Since(begin) > 5*time.Second {
 		t.Errorf("%v after %v", err, time.Since(begin))
 	}
 }

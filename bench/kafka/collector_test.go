@@ -15,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"sqlwitness/bench/freeport"
 	"sqlwitness/sender"
 )
 
@@ -64,7 +65,7 @@ func TestCollectorOutage(t *testing.T) {
 	if shared != nil {
 		name = topic(t, "collected")
 	}
-	addr, path := freeAddr(t), filepath.Join(t.TempDir(), "audit.jsonl")
+	addr, path := freeport.Addr(t), filepath.Join(t.TempDir(), "audit.jsonl")
 	front, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)

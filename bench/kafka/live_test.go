@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"sqlwitness/bench/agent"
+	"sqlwitness/bench/freeport"
 	"sqlwitness/bench/load"
 	"sqlwitness/bench/mariadb"
 	"sqlwitness/bench/truth"
@@ -44,7 +45,7 @@ func TestLive(t *testing.T) {
 	if err := bench.Prepare(t.Context(), target(srv, sysbenchUser)); err != nil {
 		t.Fatal(err)
 	}
-	listen, pprof, spool := freeAddr(t), freeAddr(t), t.TempDir()
+	listen, pprof, spool := freeport.Addr(t), freeport.Addr(t), t.TempDir()
 	stopCollector := start(t, nil, "receive", "-c", config(t, "receive: {listen: %q}\nsinks: [{type: kafka, brokers: [%q], topic: %s}]\n", listen, shared.Addr, relayed))
 	a, err := agent.Start(t.Context(), nil, program(t), "run", "--pprof", pprof, "-c", config(t, `
 capture: {interfaces: [lo], ports: [%d]}

@@ -8,7 +8,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -85,17 +84,6 @@ func config(t testing.TB, format string, args ...any) string {
 		t.Fatal(err)
 	}
 	return path
-}
-
-// freeAddr is an address where nobody listens.
-func freeAddr(t testing.TB) string {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	return l.Addr().String()
 }
 
 // start runs the program; what it returns ends it and checks that it was well.

@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"sqlwitness/bench/agent"
+	"sqlwitness/bench/freeport"
 	"sqlwitness/bench/load"
 )
 
@@ -46,7 +47,7 @@ func BenchmarkSinks(b *testing.B) {
 	if err := prepare.Prepare(b.Context(), target(srv, sysbenchUser)); err != nil {
 		b.Fatal(err)
 	}
-	listen := freeAddr(b)
+	listen := freeport.Addr(b)
 	start(b, nil, "receive", "-c", config(b, "receive: {listen: %q}\nsinks: [{type: stdout}]\n", listen))
 	ways := []struct{ name, sink string }{
 		{"file", fmt.Sprintf("{type: file, path: %q}", filepath.Join(b.TempDir(), "audit.jsonl"))},
@@ -89,7 +90,7 @@ func median(of []float64) float64 {
 func turn(b *testing.B, config, name string, t load.Target) (time.Duration, load.SysbenchResult, error) {
 	var did load.SysbenchResult
 	argv := []string{program(b), "run", "-c", config}
-	pprof := freeAddr(b)
+	pprof := freeport.Addr(b)
 	if *profiles != "" {
 		argv = append(argv, "--pprof", pprof)
 	}

@@ -20,6 +20,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"sqlwitness/bench/freeport"
 )
 
 // A User is an account that Start creates for any client host, with all
@@ -80,7 +82,7 @@ func (s *Server) start(ctx context.Context, o Options) error {
 		return s.launch(ctx, o)
 	}
 	for try := 1; ; try++ {
-		port, err := freePort()
+		port, err := freeport.Free()
 		if err != nil {
 			return err
 		}
@@ -192,17 +194,6 @@ func (s *Server) errorLog() string { return filepath.Join(s.Dir, "error.log") }
 // tmpDir is the server's alone: one that starts removes all temporary tables in
 // its directory, also those that another server is using.
 func (s *Server) tmpDir() string { return filepath.Join(s.Dir, "tmp") }
-
-// freePort asks the kernel. Between the answer and the server's bind another
-// process may take the port; start then tries another.
-func freePort() (int, error) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return 0, err
-	}
-	defer l.Close()
-	return l.Addr().(*net.TCPAddr).Port, nil
-}
 
 // asUser: mariadbd refuses to run as root unless told so, and the account
 // "mysql" exists only where the whole server package is installed.

@@ -10,6 +10,7 @@ import (
 
 	_ "github.com/go-sql-driver/mysql"
 
+	"sqlwitness/bench/freeport"
 	"sqlwitness/bench/mariadb"
 )
 
@@ -18,7 +19,8 @@ import (
 func TestCoverage(t *testing.T) {
 	t.Parallel()
 	everywhere := startServer(t, mariadb.Options{Bind: "0.0.0.0", TLS: true})
-	extra := startServer(t, mariadb.Options{Bind: "127.0.0.1", Args: []string{fmt.Sprintf("--extra-port=%d", everywhere.Port+1)}})
+	second := freeport.Port(t)
+	extra := startServer(t, mariadb.Options{Bind: "127.0.0.1", Args: []string{fmt.Sprintf("--extra-port=%d", second)}})
 	tcp := func(more string) string { return fmt.Sprintf("address: '127.0.0.1:%d'%s", everywhere.Port, more) }
 	ports := func(ports ...int) string { return strings.ReplaceAll(fmt.Sprint(ports), " ", ", ") }
 	for _, c := range []struct {
@@ -33,8 +35,8 @@ func TestCoverage(t *testing.T) {
 		{"other ports beside", everywhere, setting{capture: "ports: " + ports(everywhere.Port, extra.Port)}, false, ""},
 		{"the agent alone uses TLS", everywhere, setting{watch: tcp(", tls: required"), capture: "ports: " + ports(everywhere.Port)}, false, ""},
 		{"the agent and a client do", everywhere, setting{watch: tcp(", tls: required"), capture: "ports: " + ports(everywhere.Port)}, true, "TLS"},
-		{"an extra port", extra, setting{}, false, fmt.Sprintf("port %d as well", everywhere.Port+1)},
-		{"an extra port, captured", extra, setting{capture: "interfaces: [lo], ports: " + ports(extra.Port, everywhere.Port+1)}, false, ""},
+		{"an extra port", extra, setting{}, false, fmt.Sprintf("port %d as well", second)},
+		{"an extra port, captured", extra, setting{capture: "interfaces: [lo], ports: " + ports(extra.Port, second)}, false, ""},
 		{"another server's port", extra, setting{capture: "ports: " + ports(everywhere.Port)}, false, fmt.Sprintf("port %d, which is not captured", extra.Port)},
 	} {
 		t.Run(c.name, func(t *testing.T) {

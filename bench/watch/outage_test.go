@@ -5,7 +5,6 @@ package watch
 import (
 	"context"
 	"fmt"
-	"net"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -15,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"sqlwitness/bench/freeport"
 	"sqlwitness/watcher"
 )
 
@@ -149,12 +149,7 @@ func TestRefusals(t *testing.T) {
 	waitCause(t, w, "")
 	j.causes()
 
-	closed, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	closed.Close()
-	e.Address = closed.Addr().String()
+	e.Address = freeport.Addr(t)
 	waitCause(t, watch(t, e, nil), watcher.CauseUnreachable)
 	e = watcher.Endpoint{Socket: filepath.Join(t.TempDir(), "none.sock"), User: "ann"}
 	waitCause(t, watch(t, e, nil), watcher.CauseUnreachable)

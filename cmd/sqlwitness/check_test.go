@@ -13,6 +13,7 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kfake"
 
+	"sqlwitness/bench/freeport"
 	"sqlwitness/bench/pki"
 )
 
@@ -122,8 +123,8 @@ func TestCheckKafka(t *testing.T) {
 	}{
 		"plain":        {sink(plain, ""), gradeOK, []string{"audit has 4 partitions"}},
 		"no topic":     {strings.Replace(sink(plain, ""), "topic: audit", "topic: adit", 1), gradeDown, []string{`"adit" does not exist`, "audit, other", "--create"}},
-		"away":         {sink(freeAddr(t), ""), gradeDown, []string{"connection refused", "is it up"}},
-		"one of two":   {strings.Replace(sink(plain, ""), "brokers: [", "brokers: ['"+freeAddr(t)+"', ", 1), gradeWarn, []string{"connection refused"}},
+		"away":         {sink(freeport.Addr(t), ""), gradeDown, []string{"connection refused", "is it up"}},
+		"one of two":   {strings.Replace(sink(plain, ""), "brokers: [", "brokers: ['"+freeport.Addr(t)+"', ", 1), gradeWarn, []string{"connection refused"}},
 		"expired":      {sink(old, secure(ca, "")), gradeDown, []string{"certificate of 127.0.0.1 expired on " + date, "renew"}},
 		"expires soon": {sink(soon, secure(ca, "")), gradeWarn, []string{"expires in 9 days"}},
 		"good":         {sink(good, secure(ca, "")), gradeOK, []string{"valid until", "127.0.0.1"}},
@@ -175,7 +176,7 @@ func TestCheckPlaces(t *testing.T) {
 		"no directory":     {"sinks: [{type: file, path: /no/such/x}]\n", "sink file", gradeDown, []string{"/no/such", "make the directory"}},
 		"too many files":   {fmt.Sprintf("sinks: [{type: file, path: %q, max_mib: 100000, files: 1000}]\n", filepath.Join(dir, "x")), "sink file", gradeWarn, []string{"may grow"}},
 		"collector":        {thrift, "sink thrift", gradeOK, []string{"answers"}},
-		"no collector":     {fmt.Sprintf("sinks: [{type: thrift, collectors: [%q]}]\n", freeAddr(t)), "sink thrift", gradeDown, []string{"connection refused"}},
+		"no collector":     {fmt.Sprintf("sinks: [{type: thrift, collectors: [%q]}]\n", freeport.Addr(t)), "sink thrift", gradeDown, []string{"connection refused"}},
 		"no spool":         {thrift, "spool", gradeWarn, []string{"spool.dir", "32 MiB"}},
 		"spool":            {thrift + fmt.Sprintf("spool: {dir: %q, max_bytes: 1048576, min_free: 0}\n", filepath.Join(dir, "not", "yet")), "spool", gradeOK, []string{"can be written"}},
 		"spool in a file":  {thrift + fmt.Sprintf("spool: {dir: %q}\n", filepath.Join(file, "x")), "spool", gradeDown, []string{"spool.dir", "directory"}},
@@ -186,9 +187,9 @@ func TestCheckPlaces(t *testing.T) {
 		"unmasked":         {"mask: off\n", "configuration", gradeWarn, []string{"mask is off"}},
 		"no device":        {"capture: {interfaces: [nosuch0]}\n", "interfaces", gradeDown, []string{"nosuch0", "lo"}},
 		"no account":       {"", "watcher", gradeWarn, []string{"PROCESS"}},
-		"no server":        {fmt.Sprintf("watch: {user: x, address: %q}\n", freeAddr(t)), "watcher", gradeDown, []string{"unreachable", "watch.address"}},
-		"no agent":         {fmt.Sprintf("metrics: {listen: %q}\n", freeAddr(t)), "agent", gradeWarn, []string{"no agent answers"}},
-		"consumer":         {fmt.Sprintf("consume: {brokers: [%q]}\n", freeAddr(t)), "consume", gradeDown, []string{"connection refused"}},
+		"no server":        {fmt.Sprintf("watch: {user: x, address: %q}\n", freeport.Addr(t)), "watcher", gradeDown, []string{"unreachable", "watch.address"}},
+		"no agent":         {fmt.Sprintf("metrics: {listen: %q}\n", freeport.Addr(t)), "agent", gradeWarn, []string{"no agent answers"}},
+		"consumer":         {fmt.Sprintf("consume: {brokers: [%q]}\n", freeport.Addr(t)), "consume", gradeDown, []string{"connection refused"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

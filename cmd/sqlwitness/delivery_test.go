@@ -13,6 +13,8 @@ import (
 	"testing"
 	"time"
 
+	"sqlwitness/bench/freeport"
+
 	"github.com/segmentio/kafka-go"
 	"github.com/twmb/franz-go/pkg/kfake"
 )
@@ -27,7 +29,7 @@ func TestDelivery(t *testing.T) {
 	defer cluster.Close()
 	broker := cluster.ListenAddrs()[0]
 	dir := t.TempDir()
-	listen := freeAddr(t)
+	listen := freeport.Addr(t)
 	received := filepath.Join(dir, "received.jsonl")
 	file := func(name, text string) string {
 		path := filepath.Join(dir, name)
@@ -102,16 +104,6 @@ func TestDelivery(t *testing.T) {
 	if !strings.Contains(out, `"rule":"time_based_injection"`) {
 		t.Errorf("no alert: %s", out)
 	}
-}
-
-func freeAddr(t *testing.T) string {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	return l.Addr().String()
 }
 
 func waitFor(t *testing.T, what string, done func() bool) {

@@ -9,6 +9,8 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"sqlwitness/bench/freeport"
 )
 
 // TestRunOnFullDisk: an agent whose only sink is a file on a full disk goes on, says so
@@ -24,7 +26,7 @@ func TestRunOnFullDisk(t *testing.T) {
 	}
 	defer syscall.Unmount(disk, syscall.MNT_DETACH)
 	path, conf, filler := filepath.Join(disk, "audit.jsonl"), filepath.Join(dir, "c.yaml"), filepath.Join(disk, "filler")
-	text := fmt.Sprintf("capture: {interfaces: [lo], ports: [39997]}\nreport_interval: 1s\nsinks: [{type: file, path: %q}]\n", path)
+	text := fmt.Sprintf("capture: {interfaces: [lo], ports: [%d]}\nreport_interval: 1s\nsinks: [{type: file, path: %q}]\n", freeport.Port(t), path)
 	if err := os.WriteFile(conf, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -107,8 +109,8 @@ func TestSpoolOnFullDisk(t *testing.T) {
 	}
 	defer syscall.Unmount(disk, syscall.MNT_DETACH)
 	filler := filepath.Join(disk, "filler")
-	r := begin(t, "run", fmt.Sprintf("capture: {interfaces: [lo], ports: [39996]}\nreport_interval: 1s\n"+
-		"sinks: [{type: thrift, collectors: ['127.0.0.1:1']}]\nspool: {dir: %q, min_free: 0}\n", disk))
+	r := begin(t, "run", fmt.Sprintf("capture: {interfaces: [lo], ports: [%d]}\nreport_interval: 1s\n"+
+		"sinks: [{type: thrift, collectors: ['127.0.0.1:1']}]\nspool: {dir: %q, min_free: 0}\n", freeport.Port(t), disk))
 	waitFor(t, "the sink to be down", func() bool { return len(r.lines("sink is down, events wait")) == 1 })
 	if err := os.WriteFile(filler, make([]byte, 1<<20), 0o600); err == nil {
 		t.Fatal("the disk is too large")

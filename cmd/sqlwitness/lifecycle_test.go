@@ -3,11 +3,14 @@ package main
 import (
 	"bufio"
 	"encoding/json"
+	"fmt"
 	"os"
 	"path/filepath"
 	"syscall"
 	"testing"
 	"time"
+
+	"sqlwitness/bench/freeport"
 )
 
 // started is what agent_start and its successors say.
@@ -31,7 +34,7 @@ type started struct {
 // returns its events.
 func runFor(t *testing.T, state string, end os.Signal) []started {
 	t.Helper()
-	cmd := command(t, "run", "--port", "39998", "--interface", "lo", "--output", "json", "--report-interval", "1s", "--state-file", state)
+	cmd := command(t, "run", "--port", fmt.Sprint(freeport.Port(t)), "--interface", "lo", "--output", "json", "--report-interval", "1s", "--state-file", state)
 	out, err := cmd.StdoutPipe()
 	if err != nil {
 		t.Fatal(err)

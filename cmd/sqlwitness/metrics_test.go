@@ -20,6 +20,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/testutil/promlint"
 
 	"sqlwitness/analyze"
+	"sqlwitness/bench/freeport"
 	"sqlwitness/probe"
 	"sqlwitness/sender"
 	"sqlwitness/worker"
@@ -152,8 +153,8 @@ func TestMetricsServed(t *testing.T) {
 	if os.Getuid() != 0 {
 		t.Skip("live capture needs root")
 	}
-	address := freeAddr(t)
-	agent := command(t, "run", "--port", "39997", "--interface", "lo", "--report-interval", "1s", "--file", filepath.Join(t.TempDir(), "x"),
+	address := freeport.Addr(t)
+	agent := command(t, "run", "--port", fmt.Sprint(freeport.Port(t)), "--interface", "lo", "--report-interval", "1s", "--file", filepath.Join(t.TempDir(), "x"),
 		"--metrics", address, "--pprof", address)
 	var stderr bytes.Buffer
 	agent.Stderr = &stderr

@@ -8,12 +8,13 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"sync"
 	"syscall"
 	"testing"
 	"time"
+
+	"sqlwitness/bench/freeport"
 
 	"github.com/segmentio/kafka-go"
 	"github.com/twmb/franz-go/pkg/kfake"
@@ -110,7 +111,7 @@ func (l *lockedBuffer) String() string {
 // begin runs a command with a configuration until the test ends.
 func begin(t *testing.T, name, config string) *running {
 	t.Helper()
-	r := &running{metrics: freeAddr(t)}
+	r := &running{metrics: freeport.Addr(t)}
 	r.Cmd = command(t, name, "-c", write(t, name+".yaml", []byte(config+fmt.Sprintf("metrics: {listen: %q}\n", r.metrics))))
 	r.Stderr = &r.log
 	if err := r.Start(); err != nil {
@@ -199,12 +200,11 @@ func TestReported(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			bad = nil
-			_, text, _ := net.SplitHostPort(freeAddr(t))
-			port, _ := strconv.Atoi(text)
+			port := freeport.Port(t)
 			c.bad(port)
 			spool := t.TempDir()
-			agent := begin(t, "run", fmt.Sprintf("capture: {ports: [39996], interfaces: [lo]}\nreport_interval: 1s\nsinks: [%s]\nspool: {dir: %q, min_free: 0}\n",
-				c.sink("127.0.0.1:"+text), spool))
+			agent := begin(t, "run", fmt.Sprintf("capture: {ports: [%d], interfaces: [lo]}\nreport_interval: 1s\nsinks: [%s]\nspool: {dir: %q, min_free: 0}\n",
+				freeport.Port(t), c.sink(fmt.Sprintf("127.0.0.1:%d", port)), spool))
 			agent.state(t, fmt.Sprintf(`sqlwitness_sink_state{cause=%q,sink="kafka"}`, c.cause))
 			waitFor(t, "events in the spool", func() bool {
 				values, _ := scrape(t, agent.metrics)
@@ -262,8 +262,7 @@ func makeTopic(t *testing.T) func(port int) {
 // and waited for.
 func TestConsumeWaits(t *testing.T) {
 	t.Parallel()
-	_, text, _ := net.SplitHostPort(freeAddr(t))
-	port, _ := strconv.Atoi(text)
+	port := freeport.Port(t)
 	c := begin(t, "consume", fmt.Sprintf("consume: {brokers: ['127.0.0.1:%d'], topic: audit}\n", port))
 	c.state(t, `sqlwitness_consume_state{cause="unreachable"}`)
 	time.Sleep(5 * time.Second) // several tries of the group
@@ -282,9 +281,8 @@ func TestConsumeWaits(t *testing.T) {
 // TestConsumeAlerts: a topic of alerts that is not there is told once, and waited for.
 func TestConsumeAlerts(t *testing.T) {
 	t.Parallel()
-	_, text, _ := net.SplitHostPort(freeAddr(t))
-	port, _ := strconv.Atoi(text)
-	broker := "127.0.0.1:" + text
+	port := freeport.Port(t)
+	broker := fmt.Sprintf("127.0.0.1:%d", port)
 	cluster := startKafka(t, port, kfake.SeedTopics(1, "events"))
 	defer cluster.Close()
 	if _, stderr, code := call(t, "read", "-c", write(t, "read.yaml", []byte(fmt.Sprintf("sinks: [{type: kafka, brokers: [%q], topic: events}]\n", broker))), demo); code != 0 {
@@ -309,8 +307,8 @@ func TestConsumeAlerts(t *testing.T) {
 // what it has.
 func TestReceiveReports(t *testing.T) {
 	t.Parallel()
-	listen := freeAddr(t)
-	taker := begin(t, "receive", fmt.Sprintf("receive: {listen: %q}\nsinks: [{type: kafka, brokers: [%q], topic: audit, timeout: 1s}]\n", listen, freeAddr(t)))
+	listen := freeport.Addr(t)
+	taker := begin(t, "receive", fmt.Sprintf("receive: {listen: %q}\nsinks: [{type: kafka, brokers: [%q], topic: audit, timeout: 1s}]\n", listen, freeport.Addr(t)))
 	reader := command(t, "read", "-c", write(t, "read.yaml", []byte(fmt.Sprintf("sinks: [{type: thrift, collectors: [%q]}]\n", listen))), demo)
 	var log lockedBuffer
 	reader.Stderr = &log
