@@ -156,6 +156,7 @@ func (c *Conn) Boundary() uint64 {
 func (c *Conn) Renew(id *Identity, beginNs int64) {
 	d := c.doubt
 	c.doubt = nil
+	schema, known, schemaNs, schemaFrom := c.db, c.dbKnown, c.schemaNs, c.schemaFrom
 	c.user, c.userSource, c.db, c.dbKnown = d.user, d.userSource, d.db, d.dbKnown
 	if d.since != d.last {
 		c.user, c.userSource, c.db, c.dbKnown = "", UserUnknown, "", false
@@ -176,6 +177,9 @@ func (c *Conn) Renew(id *Identity, beginNs int64) {
 	}
 	c.disown(0)
 	c.userNs, c.userFrom, c.schemaFrom = c.firstNs, 0, 0
+	if schemaFrom > d.last { // its own command set the schema
+		c.db, c.dbKnown, c.schemaNs, c.schemaFrom = schema, known, schemaNs, schemaFrom-d.last
+	}
 	c.doubt, c.caps = nil, capabilities{}
 	c.Identify(id, beginNs)
 	c.started = false

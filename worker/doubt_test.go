@@ -182,6 +182,21 @@ func TestReplacedBehindHole(t *testing.T) {
 	l.expect("2 session_end bob/processlist capture_end after 3 of id 8 +mid_stream")
 }
 
+// A schema that the new session has set for itself is not that of the commands before.
+func TestReplacedSchema(t *testing.T) {
+	l := loggedIn(t, Config{})
+	l.lose(1<<20, 1<<20)
+	l.query("select 2")
+	l.query("use other")
+	l.query("select 3")
+	l.poll(1, 8, "bob")
+	l.expect("1 session_end orderapp/login gone after 1 of id 7", "2 session_start bob/processlist +mid_stream",
+		`2 command 1 "select 2" bob/processlist +mid_stream +gap_before`, `2 command 2 "use other" bob/processlist +mid_stream`,
+		`2 command 3 "select 3" bob/processlist db=other +mid_stream`)
+	l.query("select 4")
+	l.expect(`2 command 4 "select 4" bob/processlist db=other +mid_stream`)
+}
+
 // The numbers of the new connection lie far away: the user is forgotten at once, and
 // the session ends when the list shows another id.
 func TestReplacedBehindJump(t *testing.T) {
