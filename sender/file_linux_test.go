@@ -192,6 +192,45 @@ func TestFileIsAPipeNobodyReads(t *testing.T) {
 	}
 }
 
+// What a pipe that went away has taken of a line is not missing from its successor.
+func TestFileIsAPipeThatGoesAway(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "pipe")
+	if err := syscall.Mkfifo(path, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s, err := NewFileSink(FileSinkConfig{Path: path})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.patience = 50 * time.Millisecond
+	line := strings.Repeat("x", 1<<20) + "\n" // a pipe takes a part
+	var later *RetryError
+	if err := s.Write([]byte(line), 1); !errors.As(err, &later) || later.Written != 0 || s.begun == 0 {
+		t.Fatalf("%v, %+v, %d bytes of the line", err, later, s.begun)
+	}
+	if err := errors.Join(os.Remove(path), syscall.Mkfifo(path, 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	reader, err := os.OpenFile(path, os.O_RDWR, 0) // open before there is a writer, without waiting for one
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer reader.Close()
+	got := make(chan string)
+	go func() {
+		text, _ := io.ReadAll(io.LimitReader(reader, int64(len(line))))
+		got <- string(text)
+	}()
+	s.seen = time.Time{} // time passes
+	if err := errors.Join(s.Write([]byte(line), 1), s.Write([]byte(line), 1)); err == nil {
+		t.Error("a pipe that is not read any more takes lines")
+	}
+	if text := <-got; text != line {
+		t.Errorf("%d bytes, want %d", len(text), len(line))
+	}
+	s.Close()
+}
+
 // A link is followed: the file is renamed where it lies, and the link stays.
 func TestFileIsALink(t *testing.T) {
 	dir := t.TempDir()
