@@ -149,7 +149,8 @@ func (r *reading) estimate(tick int64) float64 {
 
 // reset tells whether the counters began anew since an earlier reading, and why.
 // FLUSH STATUS leaves Questions alone (MariaDB 10.11, tried), but not what
-// performance_schema counts by account.
+// performance_schema counts by account; within 1.5 s of the start, or of the one
+// before, it is not seen.
 func (r *reading) reset(before *reading) string {
 	const slack = int64(1500 * time.Millisecond) // the server tells whole seconds
 	began := func(r *reading, age time.Duration) int64 { return r.server.StatusNs - int64(age) }
