@@ -38,8 +38,12 @@ type hole struct {
 // A templateCache keeps the templates of one lane, by the text in front of the first
 // literal. It is bounded in entries and bytes; a miss costs about 25 ns.
 type templateCache struct {
-	sets []templateSet
+	sets   []templateSet
+	latest [latestTemplates]templateRef // by the first bytes of a statement
 }
+
+// A templateRef is where a template lies.
+type templateRef struct{ set, way uint16 }
 
 // A templateSet holds templates whose texts begin in the same way, or happen to
 // have the same low bits of their keys.
@@ -52,6 +56,9 @@ type templateSet struct {
 const (
 	templateSets = 512
 	templateWays = 4
+	// latestBytes is how much of a statement chooses the template to try first.
+	latestBytes     = 24
+	latestTemplates = 256
 	// maxTemplate bounds the text of a template.
 	maxTemplate = 512
 	maxLiterals = 24
@@ -63,20 +70,45 @@ func (ts *templateCache) find(sql []byte, mode stream.LexMode, multi bool) (t *t
 	if len(sql) > maxTemplate {
 		return nil, 0
 	}
+	var latest *templateRef
+	if len(sql) >= latestBytes && ts.sets != nil {
+		latest = ts.latestOf(sql)
+		set := &ts.sets[latest.set]
+		if key = set.keys[latest.way]; key != 0 && set.is(latest.way, sql, mode, multi) {
+			return &set.at[latest.way], key
+		}
+	}
 	if key = templateKey(sql); key == 0 || ts.sets == nil {
 		return nil, key
 	}
-	set := &ts.sets[key%templateSets]
-	for i := range set.keys {
-		if set.keys[i] != key {
-			continue
-		}
-		if t := &set.at[i]; t.multi == multi && t.mode == mode && t.matches(sql) {
-			set.used[i] = true
-			return t, key
+	at := templateRef{set: uint16(key % templateSets)}
+	set := &ts.sets[at.set]
+	for ; at.way < templateWays; at.way++ {
+		if set.keys[at.way] == key && set.is(at.way, sql, mode, multi) {
+			if latest != nil {
+				*latest = at
+			}
+			return &set.at[at.way], key
 		}
 	}
 	return nil, key
+}
+
+// latestOf is the place of the last template whose statement began as sql does.
+func (ts *templateCache) latestOf(sql []byte) *templateRef {
+	b := sql[:latestBytes]
+	h := mix(binary.LittleEndian.Uint64(b), binary.LittleEndian.Uint64(b[8:])) ^ binary.LittleEndian.Uint64(b[16:])
+	return &ts.latest[mix(h, 0)%latestTemplates]
+}
+
+// is tells whether sql is an instance of a template of the set.
+func (s *templateSet) is(way uint16, sql []byte, mode stream.LexMode, multi bool) bool {
+	t := &s.at[way]
+	if t.multi != multi || t.mode != mode || !t.matches(sql) {
+		return false
+	}
+	s.used[way] = true
+	return true
 }
 
 // templateKey hashes sql up to its first literal; 0 if there is a byte above 0x7f
