@@ -20,7 +20,8 @@ import "sqlwitness/probe"
 //   - A login or COM_CHANGE_USER whose answer is seen settles it for what follows.
 //
 // Behind a jump of the sequence numbers nothing is believed any more: the user is
-// forgotten, but the connection id is compared all the same.
+// forgotten, but the connection id is compared all the same. If it is not known, there
+// is nothing to compare, and nothing in doubt: any row may be taken (Identify).
 
 // A doubt is what is remembered of a connection whose user is in doubt.
 //

@@ -217,6 +217,27 @@ func TestJumpIsTheSame(t *testing.T) {
 	l.expect(`1 command 2 "select 2" orderapp/processlist db=shop +mid_stream +gap_before`)
 }
 
+// Where not even the connection id was known, any row is as good as on a connection
+// that was joined in the middle.
+func TestJumpOfUnknown(t *testing.T) {
+	l := &dialogue{stage: newStage(t, Config{}), now: second, request: 1000, reply: 5000}
+	l.shard.sink = l
+	l.query("select 0")
+	change := packet(l.now, 40000, true, l.request, l.reply, 0, "\x11bob\x00\x00stock\x00\x2d\x00")
+	l.request += uint32(len(change.Payload))
+	answer := packet(l.now+1, 40000, false, l.reply, l.request, 1, okBody)
+	l.reply += uint32(len(answer.Payload))
+	l.batch(l.now+1, change, answer)
+	l.out.lines = nil
+	l.lose(1<<30, 1<<30)
+	l.query("select 2")
+	l.expect()
+	l.poll(1, 8, "ann")
+	l.expect(`1 command 3 "select 2" ann/processlist db=shop +mid_stream +gap_before`)
+	l.query("select 3")
+	l.expect(`1 command 4 "select 3" ann/processlist db=shop +mid_stream`)
+}
+
 // The numbers of the new connection lie before the old ones: what it sends looks
 // like repeats. It is not for longer than copies take.
 func TestNoRepeats(t *testing.T) {
