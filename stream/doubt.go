@@ -177,7 +177,7 @@ func (c *Conn) Renew(id *Identity, beginNs int64) {
 		c.waiting[i].number -= d.last
 	}
 	c.disown(0)
-	c.userNs, c.userFrom, c.schemaFrom = c.firstNs, 0, 0
+	c.userNs, c.schemaNs, c.userFrom, c.schemaFrom = c.firstNs, c.firstNs, 0, 0
 	if schemaFrom > d.last { // its own command set the schema
 		c.db, c.dbKnown, c.schemaNs, c.schemaFrom = schema, known, schemaNs, schemaFrom-d.last
 	}

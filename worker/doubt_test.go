@@ -182,6 +182,22 @@ func TestReplacedBehindHole(t *testing.T) {
 	l.expect("2 session_end bob/processlist capture_end after 3 of id 8 +mid_stream")
 }
 
+// Nor is the schema of the new session less certain where a command came after the
+// reading.
+func TestReplacedWhileActive(t *testing.T) {
+	l := loggedIn(t, Config{})
+	l.lose(1<<20, 1<<20)
+	l.query("select 2")
+	l.now += second / 10
+	snap := list(1, l.now, l.now+10, map[uint16]string{40000: "bob"})
+	l.query("select 3")
+	l.desk.snap = snap
+	l.now += second / 10
+	l.batch(l.now)
+	l.expect("1 session_end orderapp/login gone after 1 of id 7", "2 session_start bob/processlist +mid_stream",
+		`2 command 1 "select 2" bob/processlist db=shop +mid_stream +gap_before`, `2 command 2 "select 3" bob/processlist db=shop +mid_stream`)
+}
+
 // A schema that the new session has set for itself is not that of the commands before.
 func TestReplacedSchema(t *testing.T) {
 	l := loggedIn(t, Config{})
@@ -265,7 +281,7 @@ func TestReplacedByPort(t *testing.T) {
 	l.expect()
 	l.query("select 3")
 	l.expect("1 session_end orderapp/login gone after 1 of id 7", "2 session_start bob/processlist +mid_stream",
-		`2 command 1 "select 2" bob/processlist +mid_stream +gap_before`, `2 command 2 "select 3" bob/processlist +mid_stream`)
+		`2 command 1 "select 2" bob/processlist db=shop +mid_stream +gap_before`, `2 command 2 "select 3" bob/processlist db=shop +mid_stream`)
 }
 
 // And without anything that looks odd, the list says so.
