@@ -69,9 +69,18 @@ func (x *lexer) credentialWord(i, j int, k keyword) bool {
 		st.credential = credentialNone
 		return true
 	}
-	x.mask(i, j, spanText, formText)
+	x.maskName(i, j)
 	st.credential = credentialNone
 	return true
+}
+
+// maskName masks the name [i, j). In double quotes it is a span already, which is
+// shown.
+func (x *lexer) maskName(i, j int) {
+	if n := len(x.spans); n > 0 && int(x.spans[n-1].start) == i {
+		x.spans = x.spans[:n-1]
+	}
+	x.mask(i, j, spanText, formText)
 }
 
 // optionWord takes a word of a statement with options: what is assigned to a
@@ -80,7 +89,7 @@ func (x *lexer) optionWord(i, j int, k keyword, w []byte) {
 	st := &x.st
 	switch {
 	case st.credential == credentialExpected:
-		x.mask(i, j, spanText, formText)
+		x.maskName(i, j)
 		st.credential = credentialNone
 	case k == kwPassword && st.command.object == kwServer:
 		st.credential = credentialExpected

@@ -124,7 +124,7 @@ type lexer struct {
 	loose      bool // digits behind a byte above 0x7f may be a number
 	careful    bool // loose, or characters of two bytes
 	anySecrets bool
-	special    bool // what a literal says may matter: it stands where the lexer watches, or in a comment that is SQL
+	special    bool // what a literal says may matter: it stands where the lexer watches, in a comment that is SQL, or in what is not closed
 }
 
 // maxListed bounds the lists of statements and accounts of one text.
@@ -234,8 +234,11 @@ func (x *lexer) mask(start, end int, k spanKind, f form) {
 	x.spans = append(x.spans, span{int32(start), int32(end), k, f})
 }
 
-// giveUp masks everything from start to the end of s.
+// giveUp masks everything from start to the end of s. It looked for an end there
+// and found none: with another text in the place of what looks like a literal there
+// may be one.
 func (x *lexer) giveUp(s []byte, start int) int {
+	x.special = true
 	x.mask(start, len(s), spanText, formText)
 	return len(s)
 }

@@ -436,5 +436,8 @@ func FuzzMask(f *testing.F) {
 		if out := m.Mask(nil, text, v.mode(r), o); len(out) > len(text)+1 {
 			t.Fatalf("%d bytes became %d", len(text), len(out))
 		}
+		if !ordered(m.spans, string(text)) {
+			t.Fatalf("%q: %v", text, m.spans)
+		}
 	})
 }

@@ -96,6 +96,72 @@ func TestTemplatesSayWhatTheLexerSays(t *testing.T) {
 	}
 }
 
+// What opens something, what closes it, and what a second statement puts in the place of
+// a value, to close it somewhere else.
+var (
+	openers = []string{"/*", "/**", "/*/", "/*!", "/*!50000 ", "/*!999999 ", "/*!080000", "/*M!", "/*M!100100 ", "/*+ ", "-- ", "--", "--\t", "#", "'", "\"", "`",
+		"x'", "b'", "N'", "n\"", "_utf8'", "0x", "$$", "$a$", "@'", "@`", "@\"", "(", "''", "\"\"", "``", "'\\", ";", "; prepare s from ", "; execute immediate ",
+		"; begin not atomic ", "; create procedure p() begin ", "; create user a identified by ", "; set global a=", "; set password=", "; grant r to "}
+	closings = []string{"*/", "*/*/", "\n", "\r\n", "'", "\"", "`", "''", "\\'", ")", "$$", "$a$", "; end", "; drop table t", ";", " ", "\x00", "\n'"}
+	closers  = []string{"'*/ union select 2 -- '", "'*/; drop table t -- '", "'*/'", "'/*'", "'/*!'", "'\"'", "'`'", "'; drop table t -- '", "' or 1=1 # '", "'$$; drop table t; '",
+		"'; end; drop table t'", "''", "'drop table t'", "'a'", "\"*/ union select 2 -- \"", "\"'; drop table t -- \"", "\"'\"", "\"\"", "5", "50000", "0", "999999"}
+)
+
+// The same where something is not closed, or is closed by what a template does not
+// look into: a second statement closes it with a value.
+func TestTemplatesOfWhatIsOpen(t *testing.T) {
+	r := rand.New(rand.NewPCG(23, 24))
+	tw := newTwins(t)
+	one := func(of []string) string { return of[r.IntN(len(of))] }
+	for i := range 30_000 {
+		mode, multi := known, r.IntN(3) > 0
+		if r.IntN(4) == 0 {
+			mode = randomServer(r).mode(r)
+		}
+		text := "select V "
+		if i < len(openers)*len(openers)*3 { // each in each, with a value at the end
+			text += openers[i/3%len(openers)] + []string{"", "V ", " V,"}[i%3] + openers[i/3/len(openers)] + "V"
+		} else {
+			for range 1 + r.IntN(5) {
+				switch r.IntN(5) {
+				case 0, 1:
+					text += one(openers)
+				case 2:
+					text += one(closings)
+				default:
+					text += "V"
+				}
+			}
+		}
+		fill := func(values []string) string {
+			out := text
+			for strings.Contains(out, "V") {
+				out = strings.Replace(out, "V", one(values), 1)
+			}
+			return out
+		}
+		plain := []string{"5", "'abc'", `"abc"`}[r.IntN(3)]
+		tw.compare(t, fill([]string{plain}), mode, multi)
+		for range 4 {
+			tw.compare(t, fill(closers), mode, multi)
+		}
+	}
+	if tw.hits < 1_000 {
+		t.Errorf("only %d statements were known", tw.hits)
+	}
+}
+
+// A comment that is open ends at the end of the text, or where a later statement ends
+// it.
+func TestTemplateOfAnOpenComment(t *testing.T) {
+	tw := newTwins(t)
+	for _, sql := range []string{"select 1 /*'x'", "select 1 /*'*/ union select 2 from mysql.user -- '", "select 1 /*'*/; drop table t -- '"} {
+		for range 2 {
+			tw.compare(t, sql, known, true)
+		}
+	}
+}
+
 // mutate changes, adds or removes a byte.
 func mutate(r *rand.Rand, s string) string {
 	const bytes = "05 '\"`\\*/-#;.,()a_$@\x80?e\n"
@@ -113,6 +179,7 @@ func FuzzTemplate(f *testing.F) {
 	f.Add("select c from t where id = 5 and k = 'a'", "select c from t where id = 77 and k = 'it''s'", byte(0))
 	f.Add("insert into t values (1,'a')", "insert into t values (1,'a*/')", byte(3))
 	f.Add(`select "a", 5`, `select "b", 6`, byte(7))
+	f.Add("select 1 /*'x'", "select 1 /*'*/ union select 2 -- '", byte(128))
 	tw := newTwins(f)
 	f.Fuzz(func(t *testing.T, first, second string, bits byte) {
 		mode := stream.LexMode{NoBackslashEscapes: stream.Tri(bits & 3 % 3), ANSIQuotes: stream.Tri(bits >> 2 & 3 % 3),
