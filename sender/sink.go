@@ -26,8 +26,8 @@ func (e *RetryError) Error() string { return e.Err.Error() }
 // Unwrap gives the reason.
 func (e *RetryError) Unwrap() error { return e.Err }
 
-// A RecordSink delivers batches to another machine, which acknowledges them. One
-// goroutine calls it.
+// A RecordSink delivers batches to another machine, which acknowledges them. A Sender
+// calls it from one goroutine, a Collector from several.
 type RecordSink interface {
 	// Deliver returns nil when every event of b is acknowledged, or refused for
 	// itself and counted in b. On an error it is called again with the same batch.

@@ -35,10 +35,14 @@ type ThriftConfig struct {
 }
 
 // A ThriftSink sends batches to one of several collectors: service Collector of
-// audit.thrift, framed transport, binary protocol. One goroutine uses it.
+// audit.thrift, framed transport, binary protocol. It may be used by several
+// goroutines, as a collector does that passes on what agents bring: there is one
+// connection, and one batch at a time is on it.
 type ThriftSink struct {
 	cfg  ThriftConfig
 	tls  *tls.Config
+	turn chan struct{} // held by the goroutine that uses what follows
+
 	conn net.Conn // nil: not connected
 	at   int      // which collector
 	seq  int32
@@ -63,11 +67,26 @@ func NewThriftSink(cfg ThriftConfig) (*ThriftSink, error) {
 	if cfg.Timeout <= 0 {
 		cfg.Timeout = 30 * time.Second
 	}
-	return &ThriftSink{cfg: cfg, tls: tc}, nil
+	return &ThriftSink{cfg: cfg, tls: tc, turn: make(chan struct{}, 1)}, nil
+}
+
+// take waits until no other goroutine uses the connection. Who has taken it gives it
+// back with <-s.turn.
+func (s *ThriftSink) take(ctx context.Context) error {
+	select {
+	case s.turn <- struct{}{}:
+		return nil
+	case <-ctx.Done():
+		return fmt.Errorf("wait for the batches of others: %w", ctx.Err())
+	}
 }
 
 // Check connects to a collector, without sending anything.
 func (s *ThriftSink) Check(ctx context.Context) error {
+	if err := s.take(ctx); err != nil {
+		return err
+	}
+	defer func() { <-s.turn }()
 	if s.conn != nil {
 		return nil
 	}
@@ -85,6 +104,10 @@ func (s *ThriftSink) Check(ctx context.Context) error {
 
 // Deliver implements RecordSink: each collector is tried once.
 func (s *ThriftSink) Deliver(ctx context.Context, b *Batch) error {
+	if err := s.take(ctx); err != nil {
+		return err
+	}
+	defer func() { <-s.turn }()
 	var errs []error
 	for range s.cfg.Collectors {
 		err := s.deliver(ctx, b)
@@ -130,7 +153,8 @@ func (s *ThriftSink) deliver(ctx context.Context, b *Batch) error {
 			return err
 		}
 	}
-	stop := context.AfterFunc(ctx, func() { s.conn.SetDeadline(time.Unix(1, 0)) })
+	conn := s.conn // it may be run when this connection has been given up
+	stop := context.AfterFunc(ctx, func() { conn.SetDeadline(time.Unix(1, 0)) })
 	defer stop()
 	s.conn.SetDeadline(time.Now().Add(s.cfg.Timeout))
 	if ctx.Err() != nil {
@@ -201,6 +225,8 @@ func (s *ThriftSink) readReply(reply []byte) (*audit.Ack, error) {
 
 // Close implements RecordSink.
 func (s *ThriftSink) Close() error {
+	s.turn <- struct{}{}
+	defer func() { <-s.turn }()
 	if s.conn == nil {
 		return nil
 	}
