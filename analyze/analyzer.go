@@ -107,11 +107,20 @@ func (a *analyzer) place(e *Event, now time.Time) error {
 		}
 	}
 	l := a.state.lane(e.Agent, e.Boot, e.Lane)
+	begun := l.First == 0 && e.Seq > 1 && a.state.readBefore(e.Agent, e.Boot, anyLane, e.partition)
+	if begun {
+		l.First = 1
+	}
 	repeated := l.Repeated
 	g, missing := l.add(e.Seq)
 	l.SeenUnix, l.Part = max(l.SeenUnix, e.at.Unix()), e.partition
 	if missing {
 		if err := a.gap(e, e.Lane, g); err != nil {
+			return err
+		}
+	}
+	if begun && e.Type != "agent_start" { // which is lost, with what it says
+		if err := a.restartUntold(e); err != nil {
 			return err
 		}
 	}

@@ -10,8 +10,10 @@ const maxGaps = 256
 // them without a hole, from 1, and one partition holds them in order: what is
 // missing was lost, unless it comes later.
 type lane struct {
-	First    uint64 `json:"first"` // seq that was seen first; what is before was not this reader's
-	Last     uint64 `json:"last"`  // greatest seq
+	// First is the seq that was seen first; what is before was not this reader's. It is
+	// 1 where the reader must have seen the beginning, see state.readBefore.
+	First    uint64 `json:"first"`
+	Last     uint64 `json:"last"` // greatest seq
 	Events   uint64 `json:"events"`
 	Repeated uint64 `json:"repeated"`
 	Late     uint64 `json:"late"`      // filled a gap afterwards

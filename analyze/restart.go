@@ -1,6 +1,7 @@
 package analyze
 
 import (
+	"strconv"
 	"strings"
 	"time"
 )
@@ -29,11 +30,23 @@ func (a *analyzer) restart(e *Event) error {
 	return a.find(finding{Type: "blind", Agent: e.Agent, Boot: e.PreviousBoot, Since: e.BlindFrom, Time: e.Time})
 }
 
-// tail names what is missing at the end of the run before. Of a lane that this reader
-// has not seen it knows nothing.
+// tail names what is missing at the end of the run before, or all of it if nothing came
+// but something of a run before that. Of a lane that this reader came too late for it
+// knows nothing.
 func (a *analyzer) tail(e *Event, n int, reached uint64) error {
-	l, ok := a.state.Lanes[laneKey(e.Agent, e.PreviousBoot, n)]
-	if !ok || reached <= l.Last {
+	l := a.state.Lanes[laneKey(e.Agent, e.PreviousBoot, n)]
+	if l == nil && reached > 0 {
+		which := anyLane
+		if n != e.Lane { // that may be in another partition, unless one of its number is here
+			which = n
+		}
+		if !a.state.readBefore(e.Agent, e.PreviousBoot, which, e.partition) {
+			return nil
+		}
+		l = a.state.lane(e.Agent, e.PreviousBoot, n)
+		l.First, l.SeenUnix, l.Part = 1, e.at.Unix(), e.partition
+	}
+	if l == nil || reached <= l.Last {
 		return nil
 	}
 	g := gap{From: l.Last + 1, To: reached}
@@ -44,8 +57,8 @@ func (a *analyzer) tail(e *Event, n int, reached uint64) error {
 	return a.gap(&ended, n, g)
 }
 
-// restartUntold is restart where the agent keeps no state file: a run of which no
-// agent_stop was read was killed, after its last event that was.
+// restartUntold is restart where the agent keeps no state file, or its agent_start was
+// lost: a run of which no agent_stop was read was killed, after its last event that was.
 func (a *analyzer) restartUntold(e *Event) error {
 	boot := a.state.lastRun(e.Agent, e.Boot)
 	if e.Lane > 0 || boot == "" {
@@ -70,6 +83,26 @@ func (s *state) lastRun(agent, before string) string {
 		}
 	}
 	return last
+}
+
+// anyLane stands for all lanes of an agent.
+const anyLane = -1
+
+// readBefore tells whether an older run of an agent was read in a partition, of a lane
+// or of any. An agent sends what is left of a run before the next run's first event, so
+// whoever has read that must see a lane of this run from its seq 1 on.
+func (s *state) readBefore(agent, boot string, n, partition int) bool {
+	for key, l := range s.Lanes {
+		rest, ok := strings.CutPrefix(key, agent+"\x00")
+		if !ok || l.Part != partition {
+			continue
+		}
+		older, lane, _ := strings.Cut(rest, "\x00")
+		if olderBoot(older, boot) && (n == anyLane || lane == strconv.Itoa(n)) {
+			return true
+		}
+	}
+	return false
 }
 
 // olderBoot tells whether boot a began before b: they are times in base 36.
