@@ -5,7 +5,6 @@ package watch
 import (
 	"net/netip"
 	"testing"
-	"time"
 
 	"sqlwitness/bench/mariadb"
 	"sqlwitness/watcher"
@@ -122,6 +121,19 @@ func srvClose(t *testing.T, srv *mariadb.Server, id uint64) {
 	})
 }
 
+// asleep waits until each of some sessions runs its SLEEP.
+func asleep(t *testing.T, srv *mariadb.Server, ids ...uint64) {
+	t.Helper()
+	one := open(t, srv, "", "root", "")
+	for _, id := range ids {
+		eventually(t, "a SLEEP", func() bool {
+			var n int
+			err := one.conn.QueryRowContext(t.Context(), "SELECT COUNT(*) FROM information_schema.PROCESSLIST WHERE STATE = 'User sleep' AND ID = ?", id).Scan(&n)
+			return err == nil && n == 1
+		})
+	}
+}
+
 // While a procedure of somebody else runs, the list shows that somebody, his
 // host and his schema. None of it is said of the client.
 func TestDefiner(t *testing.T) {
@@ -138,13 +150,17 @@ func TestDefiner(t *testing.T) {
 			call := func(s session) { s.conn.ExecContext(t.Context(), "CALL stock.wait()") }
 			go call(early)
 			go call(late)
-			time.Sleep(100 * time.Millisecond)
+			asleep(t, srv, early.id, late.id)
 			for _, one := range []session{early, late} {
 				w.Want(one.client, 0)
 			}
 			w.Want(early.client, 0)
 			var s *watcher.Snapshot
-			eventually(t, "an answer", func() bool { s = next(t, w); return s.Serial > 2 })
+			eventually(t, "an answer", func() bool {
+				s = next(t, w)
+				one, ok := s.Find(late.client, 0)
+				return s.Serial > 2 && (ps == "OFF" || ok && one.Details != nil)
+			})
 			for user, one := range map[string]session{"ann": early, "bob": late} {
 				r, ok := s.Find(one.client, 0)
 				if !ok || r.ConnectionID != one.id || r.Idle || r.DBKnown {

@@ -3,13 +3,14 @@
 package watch
 
 import (
+	"bytes"
 	"context"
 	"encoding/binary"
 	"errors"
 	"io"
 	"net"
 	"net/netip"
-	"os"
+	"syscall"
 	"testing"
 	"time"
 )
@@ -65,12 +66,13 @@ func (r *raw) write(seq byte, payload []byte) {
 	}
 }
 
-// read is one packet; nil if none comes.
+// read is one packet; nil at the end of the connection. An empty packet is not nil.
 func (r *raw) read() []byte {
 	r.t.Helper()
+	r.conn.SetReadDeadline(time.Now().Add(30 * time.Second))
 	var header [4]byte
 	if _, err := io.ReadFull(r.conn, header[:]); err != nil {
-		if errors.Is(err, io.EOF) || errors.Is(err, os.ErrDeadlineExceeded) {
+		if errors.Is(err, io.EOF) || errors.Is(err, syscall.ECONNRESET) {
 			return nil
 		}
 		r.t.Fatal(err)
@@ -86,8 +88,9 @@ func (r *raw) read() []byte {
 // plugin's answer, which is empty.
 func (r *raw) changeUser(user, db string) {
 	r.t.Helper()
-	body := append(append([]byte(user), 0, 0), db...)
-	p := r.command(0x11, append(append(body, 0, 45, 0), "mysql_native_password\x00"...)...)
+	body := append(append([]byte{0x11}, user...), 0, 0)
+	r.write(0, append(append(append(body, db...), 0, 45, 0), "mysql_native_password\x00"...))
+	p := r.read()
 	if len(p) > 0 && p[0] == 0xfe {
 		r.write(2, nil)
 		p = r.read()
@@ -97,20 +100,44 @@ func (r *raw) changeUser(user, db string) {
 	}
 }
 
-// command sends a command and returns the first packet of its response, if
-// there is one, once the server has worked on it and is idle again.
+// The last command of some connections has no end but that of the connection.
+const (
+	comQuit       = 0x01
+	comStatistics = 0x09
+	comBinlogDump = 0x12
+)
+
+// command sends a command and returns the first packet of its response, if there is
+// one, once the server has worked on it: it then answers a Statistics, which does not
+// count and whose answer is like no other, or closes the connection.
+// https://dev.mysql.com/doc/dev/mysql-server/latest/page_protocol_com_statistics.html
 func (r *raw) command(code byte, payload ...byte) (first []byte) {
 	r.t.Helper()
 	r.write(0, append([]byte{code}, payload...))
-	for idle := 60 * time.Millisecond; ; {
-		r.conn.SetReadDeadline(time.Now().Add(idle))
+	answers := 1 // of a Statistics
+	switch code {
+	case comQuit, comBinlogDump:
+		answers = -1
+	case comStatistics:
+		answers = 2
+		fallthrough
+	default:
+		r.write(0, []byte{comStatistics})
+	}
+	for answers != 0 {
 		p := r.read()
-		if p == nil {
-			r.conn.SetReadDeadline(time.Time{})
-			return first
+		if p == nil && answers > 0 {
+			r.t.Fatalf("no response to command %#x", code)
 		}
-		if first == nil {
+		if p == nil {
+			break
+		}
+		if bytes.HasPrefix(p, []byte("Uptime: ")) {
+			answers--
+		}
+		if first == nil && answers != 0 {
 			first = p
 		}
 	}
+	return first
 }
