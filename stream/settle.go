@@ -118,6 +118,21 @@ func (h *half) hole() int {
 	return int(int32(end - h.next))
 }
 
+// end is behind all bytes that are known to exist.
+func (h *half) end() uint32 {
+	end := h.next
+	if seqLess(end, h.acked) {
+		end = h.acked
+	}
+	if n := len(h.held); n > 0 {
+		s := &h.held[n-1].seg
+		if last := s.Seq + uint32(s.WireLen()); seqLess(end, last) {
+			end = last
+		}
+	}
+	return end
+}
+
 // ageHole gives a hole up when its time has come.
 func (c *Conn) ageHole(h *half, nowNs int64) {
 	n := h.hole()
