@@ -51,21 +51,50 @@ func (c *Conn) jump(h *half, s *probe.Segment) {
 	c.takeSegment(h, s)
 }
 
-// An Origin is the sequence numbers that the first bytes of a connection had.
-type Origin struct{ client, server uint32 }
+// A Span is the sequence numbers of what was taken of a connection, of both
+// directions.
+type Span struct{ client, server extent }
 
-// Origin is where the connection began, as far as that was seen.
-func (c *Conn) Origin() Origin { return Origin{c.client.first, c.server.first} }
+// extent is the bytes [first, next) of a direction.
+type extent struct{ first, next uint32 }
+
+// Span is what was taken of the connection, also once it is closed.
+func (c *Conn) Span() Span {
+	return Span{extent{c.client.first, c.client.next}, extent{c.server.first, c.server.next}}
+}
+
+func (o *Span) of(s *probe.Segment) *extent {
+	if s.FromClient {
+		return &o.client
+	}
+	return &o.server
+}
 
 // Begins reports that a SYN, or a server's first bytes, are those of the connection
-// that began there.
-func (o Origin) Begins(s *probe.Segment) bool {
-	first, seq := o.server, s.Seq
-	if s.FromClient {
-		first = o.client
-	}
+// whose span it is.
+func (o *Span) Begins(s *probe.Segment) bool {
+	seq := s.Seq
 	if s.Flags&probe.SYN != 0 {
 		seq++
 	}
-	return seq == first
+	return seq == o.of(s).first
+}
+
+// Beyond reports that a segment has bytes that were not taken: it ends neither among
+// those that were nor so near before them that a live connection would take it for a
+// repeat.
+func (o *Span) Beyond(s *probe.Segment) bool {
+	x, n := o.of(s), uint32(s.WireLen())
+	return n > 0 && x.next-(s.Seq+n) > max(x.next-x.first, maxRepeat)
+}
+
+// Resume begins, with s, where another connection on the same ports was given up: what
+// that one has taken is a repeat, what it has not taken is awaited. If s is far from
+// there, it is of a new connection, and nothing is known of its numbers.
+func (c *Conn) Resume(o *Span, s *probe.Segment) {
+	if jumps(o.of(s).next, s.Seq) {
+		return
+	}
+	c.client.resume(o.client)
+	c.server.resume(o.server)
 }

@@ -46,6 +46,12 @@ func (h *half) start(seq uint32) {
 	h.first, h.next, h.acked = seq, seq, seq
 }
 
+// resume sets the sequence numbers of what another has taken.
+func (h *half) resume(x extent) {
+	h.known = true
+	h.first, h.next, h.acked = x.first, x.next, x.next
+}
+
 // trim cuts what lies before next from the segment. It reports how many payload
 // bytes it cut.
 func (h *half) trim(s *probe.Segment) int {

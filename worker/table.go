@@ -23,9 +23,9 @@ type entry struct {
 	missing     uint8   // snapshots since that had it not
 	missingNs   int64   // when the first of these began
 	closedNs    int64
-	origin      stream.Origin // of the connection that was closed
-	proxied     int           // events that wait for the proxy
-	_           [40]byte      // to whole cache lines
+	span        stream.Span // of the connection that was closed
+	proxied     int         // events that wait for the proxy
+	_           [32]byte    // to whole cache lines
 }
 
 // A search is what waits for a connection's user.
@@ -147,13 +147,16 @@ func turned(seg *probe.Segment) bool {
 }
 
 // open begins a connection at an entry that has none. It reports false for what
-// still comes of a connection that was closed: repeats.
+// still comes of a connection that was closed: repeats. What that one had not taken
+// is none: it goes on, though it seemed to be over.
 func (s *Shard) open(e *entry, seg *probe.Segment) bool {
+	goesOn := false
 	if e.closedNs != 0 {
 		late := seg.TimeNs-e.closedNs > int64(s.config.Linger)
 		begins := seg.Flags&probe.SYN != 0 || !seg.FromClient && stream.Greets(seg.Payload)
-		copied := begins && e.origin.Begins(seg) // a mirror brings the whole connection again
-		fresh := late && (begins || seg.WireLen() > 0) || begins && !copied
+		copied := begins && e.span.Begins(seg) // a mirror brings the whole connection again
+		goesOn = !late && !begins && e.span.Beyond(seg)
+		fresh := late && (begins || seg.WireLen() > 0) || begins && !copied || goesOn
 		if !fresh {
 			return false
 		}
@@ -163,6 +166,9 @@ func (s *Shard) open(e *entry, seg *probe.Segment) bool {
 	}
 	e.search, e.listed, e.missing, e.resetNs, e.behindProxy = nil, false, 0, 0, false
 	e.conn = stream.NewConn(s.env, e.flow)
+	if goesOn {
+		e.conn.Resume(&e.span, seg)
+	}
 	s.handshakes.tell(e.flow, e.conn)
 	s.table.link(e)
 	s.table.open++
@@ -204,7 +210,7 @@ func (s *Shard) close(e *entry, reason stream.EndReason, nowNs int64) {
 			s.found(e)
 		}
 	}
-	e.origin, e.conn = e.conn.Origin(), nil
+	e.span, e.conn = e.conn.Span(), nil
 	s.table.unlink(e)
 	s.table.open--
 	s.stats.Closed++
