@@ -56,6 +56,10 @@ type Batch struct {
 	// NowNs is the capture clock: every segment with an earlier TimeNs of this
 	// source has been handed out with this batch or before it.
 	NowNs int64
+	// SetNs is how far the machine's clock, and NowNs with it, was set forward since the
+	// batch before, negative if it was set back: that much is no time that has passed.
+	// 0: it was not, or nobody could tell, as in files.
+	SetNs int64
 	// More tells that the source goes on: its next batch comes within a tick.
 	More bool
 	// Behind tells that the next batch was ready when this one was handed out: the

@@ -3,6 +3,7 @@ package worker
 import (
 	"encoding/binary"
 	"hash/maphash"
+	"iter"
 	"math/bits"
 	"math/rand/v2"
 	"net/netip"
@@ -113,6 +114,19 @@ func (f *flows) insert(e *entry) {
 func (f *flows) remove(e *entry) {
 	hash := f.hash(&e.flow)
 	f.of(hash).remove(hash, e)
+}
+
+// all are the entries, in no order.
+func (f *flows) all() iter.Seq[*entry] {
+	return func(yield func(*entry) bool) {
+		for i := range f.parts {
+			for _, s := range f.parts[i].slots {
+				if s.entry != nil && !yield(s.entry) {
+					return
+				}
+			}
+		}
+	}
 }
 
 // compact gives up room that a wave of connections has left behind.

@@ -27,6 +27,7 @@ type Watcher interface {
 type identities struct {
 	watcher   Watcher
 	applied   *watcher.Snapshot // the last; nil: none
+	readNs    int64             // when it ended; of an earlier one the clock was set back since
 	servers   servers
 	anonymous map[*entry]struct{}
 	waiting   []*entry // the one that waits longest first
@@ -124,8 +125,8 @@ func (s *Shard) identify() {
 		return
 	}
 	snap := s.ids.watcher.Snapshot()
-	if snap != nil && (s.ids.applied == nil || snap.Serial != s.ids.applied.Serial) && s.nowNs > snap.EndNs {
-		s.ids.applied = snap
+	if snap != nil && (s.ids.applied == nil || snap.Serial != s.ids.applied.Serial) && s.nowNs > snap.EndNs && snap.EndNs >= s.ids.readNs {
+		s.ids.applied, s.ids.readNs = snap, snap.EndNs
 		s.apply(snap)
 	}
 	for len(s.ids.waiting) > 0 && s.nowNs-s.ids.waiting[0].search.sinceNs > int64(s.config.IdentityWait) {

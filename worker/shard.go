@@ -177,6 +177,9 @@ func (s *Shard) take(b *probe.Batch) {
 		s.queue = make([]int32, len(b.Segments))
 	}
 	s.queue = s.queue[:len(b.Segments)]
+	if s.clockSet(b) {
+		s.setClock(b)
+	}
 	s.nowNs = b.NowNs
 	if s.proxied.source != nil {
 		s.proxied.fronts = s.proxied.source.Fronts()
@@ -212,7 +215,7 @@ func (s *Shard) take(b *probe.Batch) {
 	if s.env.Stats.KeptBytes > uint64(s.config.KeptBytes) {
 		s.relieve()
 	}
-	if b.NowNs >= s.nextSweepNs || b.NowNs < s.nextSweepNs-2*int64(time.Second) { // or the clock was set back
+	if b.NowNs >= s.nextSweepNs {
 		s.nextSweepNs = b.NowNs + int64(time.Second)
 		s.sweep(b.NowNs)
 	}
