@@ -88,7 +88,7 @@ func (c *Conn) applyResult(q *command, status Status) {
 	if r.told {
 		c.status, c.statusSeen = r.status, true
 	}
-	c.noteChange(q)
+	c.noteChange(q, status)
 	switch {
 	case r.schemaOK:
 		c.db, c.dbKnown = r.schema, true
@@ -112,12 +112,16 @@ func (c *Conn) applyResult(q *command, status Status) {
 	c.applyStatement(q, status)
 }
 
-// noteChange remembers when something changed that an outside source may tell.
-func (c *Conn) noteChange(q *command) {
+// noteChange remembers when something changed that an outside source may tell. While
+// a COM_CHANGE_USER was under way that source may have told the one or the other; if
+// it was refused, what is known holds for the commands before it too.
+func (c *Conn) noteChange(q *command, status Status) {
 	now := max(c.lastNs, q.lastNs)
 	if q.com == ComChangeUser {
 		c.userNs, c.schemaNs, c.dropped = now, now, true
-		c.userFrom, c.schemaFrom = q.number, q.number
+		if status != StatusError {
+			c.userFrom, c.schemaFrom = q.number, q.number
+		}
 	}
 	if q.com == ComResetConnection {
 		c.dropped = true

@@ -133,13 +133,16 @@ const unknownParams = -1
 
 // Complete gives an event of the connection that has waited for its user what is
 // known now. It reports whether the user is. An event that was emitted before the
-// connection's user changed, or may have, is not touched.
+// connection's user changed, or may have, is not touched, nor is the one that tells
+// who was refused: that is not who the connection is.
 func (c *Conn) Complete(e *Event) bool {
 	at := e.SessionSeq
 	if e.Kind == KindSessionEnd {
 		at = c.commands + 1
 	}
 	switch {
+	case e.Kind == KindLoginFailed:
+		return false
 	case c.doubt != nil || c.userSource == UserUnknown || c.userSource != UserProcesslist && !e.Doubtful:
 		return false
 	case at < c.userFrom || at == c.userFrom && e.Kind == KindCommand:

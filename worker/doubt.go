@@ -53,12 +53,11 @@ func (s *Shard) renew(e *entry, id *stream.Identity, beginNs int64) {
 	e.search = &search{}
 	e.listed, e.missing = false, 0
 	for _, c := range others {
-		c.SessionSeq -= boundary
-		c.Flags |= stream.FlagMidStream
-		if !e.conn.Complete(&c.Event) {
-			c.Disclaim()
-			c.Flags |= stream.FlagUserUnknown
+		if c.SessionSeq > 0 { // it has a number
+			c.SessionSeq -= boundary
 		}
+		c.Flags |= stream.FlagMidStream
+		complete(e.conn, &c.Event, stream.FlagUserUnknown)
 		s.pass(e, &c.Event)
 		c.Free()
 	}

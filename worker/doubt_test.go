@@ -2,6 +2,7 @@ package worker
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -36,6 +37,8 @@ func (l *dialogue) Put(e *stream.Event) {
 	text := fmt.Sprintf("%d %s", e.Session.ID, e.Kind)
 	if e.Kind == stream.KindCommand {
 		text += fmt.Sprintf(" %d %q", e.SessionSeq, e.SQL)
+	} else if e.SessionSeq != 0 {
+		text += fmt.Sprintf(" %d", e.SessionSeq)
 	}
 	if text += " " + e.User + "/" + e.UserSource.String(); e.DBKnown && e.Kind == stream.KindCommand {
 		text += " db=" + e.DB
@@ -71,6 +74,20 @@ func (l *dialogue) query(text string) {
 		l.now += second / 50
 		l.batch(l.now)
 	}
+}
+
+// changeUser is a COM_CHANGE_USER and its answer. Without a user it is cut.
+func (l *dialogue) changeUser(user, answer string) {
+	l.now += second / 10
+	body := "\x11" + user + "\x00\x00stock\x00\x2d\x00"
+	if user == "" {
+		body = "\x11"
+	}
+	ask := packet(l.now, 40000, true, l.request, l.reply, 0, body)
+	l.request += uint32(len(ask.Payload))
+	reply := packet(l.now+1, 40000, false, l.reply, l.request, 1, answer)
+	l.reply += uint32(len(reply.Payload))
+	l.batch(l.now+1, ask, reply)
 }
 
 // poll applies a process list that was read now, with a row for the ports.
@@ -180,6 +197,38 @@ func TestReplacedBehindHole(t *testing.T) {
 	}
 	l.shard.closeAll()
 	l.expect("2 session_end bob/processlist capture_end after 3 of id 8 +mid_stream")
+}
+
+// Who the other asked to be, and was refused, is not who it is: MariaDB keeps the
+// connection.
+func TestReplacedAndRefused(t *testing.T) {
+	l := loggedIn(t, Config{})
+	l.lose(1<<20, 1<<20)
+	l.query("select 2")
+	l.changeUser("mallory", "\xff\x15\x04#28000Access denied")
+	l.query("select 3")
+	l.expect()
+	l.poll(1, 8, "bob")
+	l.expect("1 session_end orderapp/login gone after 1 of id 7", "2 session_start bob/processlist +mid_stream",
+		`2 command 1 "select 2" bob/processlist db=shop +mid_stream +gap_before`, `2 command 2 "" bob/processlist db=shop +mid_stream`,
+		"2 login_failed mallory/change_user +mid_stream", `2 command 3 "select 3" bob/processlist db=shop +mid_stream`)
+}
+
+// Nor is it where the name was lost: nobody is better than the wrong one.
+func TestRefusedWithoutName(t *testing.T) {
+	for name, id := range map[string]uint64{"the same": 7, "another": 8} {
+		t.Run(name, func(t *testing.T) {
+			l := loggedIn(t, Config{})
+			l.lose(1<<20, 1<<20)
+			l.query("select 2")
+			l.changeUser("", "\xff\x15\x04#28000Access denied")
+			l.poll(1, id, "orderapp")
+			last := l.out.lines[len(l.out.lines)-1]
+			if !strings.Contains(last, "login_failed /") || !strings.HasSuffix(last, "+user_unknown") {
+				t.Errorf("%q", l.out.lines)
+			}
+		})
+	}
 }
 
 // Nor is the schema of the new session less certain where a command came after the

@@ -264,18 +264,25 @@ func (s *Shard) release(e *entry) {
 	s.stopWaiting(e)
 	for i, c := range f.pending {
 		s.ids.bytes -= c.Size()
-		known := c.UserSource != stream.UserUnknown && !c.Doubtful
-		if known && !lacks(&c.Event) {
-			// nothing to add
-		} else if !e.conn.Complete(&c.Event) && !known {
-			c.Disclaim()
-			c.Flags |= cmp.Or(f.gaveUp, stream.FlagUserUnknown)
-		}
+		complete(e.conn, &c.Event, cmp.Or(f.gaveUp, stream.FlagUserUnknown))
 		s.pass(e, &c.Event)
 		c.Free()
 		f.pending[i] = nil
 	}
 	f.pending = nil
+}
+
+// complete adds to an event that has waited what is known now. Flag tells why it has
+// no user, if it has none.
+func complete(conn *stream.Conn, e *stream.Event, flag stream.EventFlags) {
+	known := e.UserSource != stream.UserUnknown && !e.Doubtful
+	if known && !lacks(e) {
+		return // nothing to add
+	}
+	if !conn.Complete(e) && !known {
+		e.Disclaim()
+		e.Flags |= flag
+	}
 }
 
 // The defaults of Config.
