@@ -70,7 +70,7 @@ func (a *analyzer) take(partition int, offset int64, value []byte, now time.Time
 		a.count(&a.stats.Bad)
 		return nil
 	}
-	e.partition = partition
+	e.partition, e.learned = partition, a.learning
 	if offset < next {
 		if l := a.state.lane(e.Agent, e.Boot, e.Lane); e.Seq <= l.Last {
 			a.stats.Again++

@@ -101,6 +101,7 @@ type Event struct {
 	at        time.Time
 	raw       []byte
 	partition int
+	learned   bool // judged by another member before
 }
 
 // blank is an event of which nothing is known.

@@ -3,6 +3,7 @@ package analyze
 import (
 	"errors"
 	"maps"
+	"slices"
 	"strings"
 	"time"
 )
@@ -10,6 +11,9 @@ import (
 // A partition moves from member to member of a group, and what is known of it must
 // move too, or its new owner would find holes that are none, miss one that is, and
 // count anew what was half counted.
+//
+// A rule's window is of all partitions of this member. It is divided when one goes, and
+// what another member has counted is added when one comes.
 //
 // Where the members share a directory of state the file of the partition says how far
 // it was read. Else, or where that is behind, the new owner first reads again what
@@ -31,8 +35,8 @@ func (s *state) only(p int) *state {
 	}
 	for name, ws := range s.byID {
 		for key, w := range ws.byKey {
-			if w.Part == p {
-				out.windows(name).byKey[key] = w
+			if part := w.only(p); part != nil {
+				out.windows(name).byKey[key] = part
 			}
 		}
 	}
@@ -44,7 +48,41 @@ func (s *state) drop(p int) {
 	delete(s.Offsets, p)
 	maps.DeleteFunc(s.Lanes, func(_ string, l *lane) bool { return l.Part == p })
 	for _, ws := range s.byID {
-		maps.DeleteFunc(ws.byKey, func(_ string, w *window) bool { return w.Part == p })
+		maps.DeleteFunc(ws.byKey, func(_ string, w *window) bool { return w.drop(p) })
+	}
+}
+
+// only is what one partition has counted, nil if it has nothing. It takes along until
+// when the key is quiet.
+func (w *window) only(p int) *window {
+	if !slices.Contains(w.Parts, p) {
+		return nil
+	}
+	if len(w.Parts) == 1 {
+		return w
+	}
+	out := &window{Quiet: w.Quiet, Parts: []int{p}}
+	for _, m := range w.Marks {
+		if m.Part == p {
+			out.Marks = append(out.Marks, m)
+		}
+	}
+	return out
+}
+
+// drop forgets what a partition has counted, and tells whether nothing is left.
+func (w *window) drop(p int) bool {
+	w.Marks = slices.DeleteFunc(w.Marks, func(m mark) bool { return m.Part == p })
+	w.Parts = slices.DeleteFunc(w.Parts, func(have int) bool { return have == p })
+	return len(w.Parts) == 0
+}
+
+// merge adds what other partitions have counted.
+func (w *window) merge(other *window) {
+	w.Marks = append(w.Marks, other.Marks...)
+	w.Quiet = max(w.Quiet, other.Quiet)
+	for _, p := range other.Parts {
+		w.note(p)
 	}
 }
 
@@ -64,7 +102,14 @@ func (s *state) adopt(p int) error {
 	s.Offsets[p] = other.Offsets[p]
 	maps.Copy(s.Lanes, other.Lanes)
 	for name, ws := range other.byID {
-		maps.Copy(s.windows(name).byKey, ws.byKey)
+		mine := s.windows(name).byKey
+		for key, w := range ws.byKey {
+			if have := mine[key]; have != nil {
+				have.merge(w)
+			} else {
+				mine[key] = w
+			}
+		}
 	}
 	return nil
 }

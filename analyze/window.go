@@ -1,6 +1,7 @@
 package analyze
 
 import (
+	"encoding/json"
 	"math"
 	"slices"
 	"strings"
@@ -10,7 +11,7 @@ import (
 const (
 	// maxKeys bounds the keys that a rule watches at a time.
 	maxKeys = 100_000
-	// maxMarks bounds what is remembered of one key.
+	// maxMarks bounds what is remembered of one key in one partition.
 	maxMarks = 4096
 	// slots is into how many parts a window is divided where values are summed.
 	slots = 60
@@ -19,11 +20,12 @@ const (
 	maxSkew = time.Hour
 )
 
-// A window is what a rule remembers of one key.
+// A window is what a rule remembers of one key. The key's events may be in several
+// partitions: what each has counted goes where it goes, see move.go.
 type window struct {
-	Marks []mark `json:"marks,omitempty"` // within the rule's window, oldest first
+	Marks []mark `json:"marks,omitempty"` // within the rule's window; those of a partition oldest first
 	Quiet int64  `json:"quiet,omitempty"` // no alert before this time, nanoseconds
-	Part  int    `json:"partition"`       // of the event that counted last
+	Parts []int  `json:"partitions"`      // of the events that have counted
 }
 
 // A mark is one event that counts, or several of one slot of time.
@@ -31,42 +33,105 @@ type mark struct {
 	At    int64   `json:"at"` // nanoseconds since the Unix epoch
 	Value float64 `json:"n,omitempty"`
 	Text  string  `json:"s,omitempty"` // of a rule that counts distinct values
+	Part  int     `json:"p,omitempty"` // the event's partition
 }
 
-// add counts an event and returns what the window now holds.
-func (w *window) add(r *Rule, at time.Time, value float64, text string) float64 {
-	now := at.UnixNano()
+// UnmarshalJSON implements json.Unmarshaler. In an earlier form a window has one
+// partition, that of its latest event.
+func (w *window) UnmarshalJSON(text []byte) error {
+	type plain window
+	in := struct {
+		*plain
+		Partition *int `json:"partition"`
+	}{plain: (*plain)(w)}
+	if err := json.Unmarshal(text, &in); err != nil || in.Partition == nil {
+		return err
+	}
+	w.Parts = []int{*in.Partition}
+	for i := range w.Marks {
+		w.Marks[i].Part = *in.Partition
+	}
+	return nil
+}
+
+// note remembers that an event of a partition counts.
+func (w *window) note(partition int) {
+	if !slices.Contains(w.Parts, partition) {
+		w.Parts = append(w.Parts, partition)
+	}
+}
+
+// of is how many marks a partition has, and the first and the last of them.
+func (w *window) of(partition int) (n, first, last int) {
+	if len(w.Parts) == 1 {
+		return len(w.Marks), 0, len(w.Marks) - 1
+	}
+	for i, m := range w.Marks {
+		if m.Part != partition {
+			continue
+		}
+		if n == 0 {
+			first = i
+		}
+		n, last = n+1, i
+	}
+	return n, first, last
+}
+
+// add counts an event. The bounds are for each partition: what one has counted must
+// not depend on the others, which may move away.
+func (w *window) add(r *Rule, m mark) {
 	switch {
 	case r.Distinct != "":
-		w.addDistinct(now, text)
-		return float64(len(w.Marks))
-	case r.Sum != "":
-		if n := len(w.Marks); n > 0 && now-w.Marks[n-1].At < int64(r.window)/slots {
-			w.Marks[n-1].Value += value
-		} else {
-			w.Marks = append(w.Marks, mark{At: now, Value: value})
+		same := func(have mark) bool { return have.Text == m.Text && have.Part == m.Part }
+		if i := slices.IndexFunc(w.Marks, same); i >= 0 {
+			w.Marks = slices.Delete(w.Marks, i, i+1)
 		}
+		if n, _, _ := w.of(m.Part); n < maxMarks {
+			w.Marks = append(w.Marks, m)
+		}
+	case r.Sum != "":
+		if n, _, last := w.of(m.Part); n > 0 && m.At-w.Marks[last].At < int64(r.window)/slots {
+			w.Marks[last].Value += m.Value
+		} else {
+			w.Marks = append(w.Marks, m)
+		}
+	default:
+		if n, first, _ := w.of(m.Part); n >= min(int(r.Count), maxMarks) {
+			w.Marks = slices.Delete(w.Marks, first, first+1)
+		}
+		w.Marks = append(w.Marks, m)
+	}
+}
+
+// total is what the window holds, all partitions together.
+func (w *window) total(r *Rule) float64 {
+	switch {
+	case r.Sum != "":
 		sum := 0.0
 		for _, m := range w.Marks {
 			sum += m.Value
 		}
 		return sum
-	}
-	w.Marks = append(w.Marks, mark{At: now})
-	if most := min(int(r.Count), maxMarks); len(w.Marks) > most {
-		w.Marks = slices.Delete(w.Marks, 0, len(w.Marks)-most)
+	case r.Distinct != "" && len(w.Parts) > 1:
+		texts := make(map[string]bool, len(w.Marks))
+		for _, m := range w.Marks {
+			texts[m.Text] = true
+		}
+		return float64(len(texts))
 	}
 	return float64(len(w.Marks))
 }
 
-func (w *window) addDistinct(now int64, text string) {
-	i := slices.IndexFunc(w.Marks, func(m mark) bool { return m.Text == text })
-	if i >= 0 {
-		w.Marks = slices.Delete(w.Marks, i, i+1)
+// renew remembers the latest event of a rule for first ones, and tells whether there
+// was none before.
+func (w *window) renew(m mark) (fresh bool) {
+	fresh = len(w.Marks) == 0
+	if n, first, _ := w.of(m.Part); n > 0 {
+		w.Marks = slices.Delete(w.Marks, first, first+1)
 	}
-	if len(w.Marks) < maxMarks {
-		w.Marks = append(w.Marks, mark{At: now, Text: text})
-	}
+	w.Marks = append(w.Marks, m)
+	return fresh
 }
 
 // expire forgets what is out of the rule's window at the time of an event.
@@ -121,27 +186,30 @@ func (ws *windows) observe(r *Rule, e *Event) (n float64, raised bool) {
 	if w == nil {
 		return 0, false
 	}
-	w.Part = e.partition
+	w.note(e.partition)
 	w.expire(r, e.at)
+	m := mark{At: e.at.UnixNano(), Part: e.partition}
 	if r.First {
-		fresh := len(w.Marks) == 0
-		w.Marks = append(w.Marks[:0], mark{At: e.at.UnixNano()})
-		return 1, fresh
+		return 1, w.renew(m)
 	}
-	value := 0.0
 	if r.Sum != "" {
-		if value = r.number(e); math.IsNaN(value) {
+		if m.Value = r.number(e); math.IsNaN(m.Value) {
 			return 0, false
 		}
 	}
-	text := ""
 	if r.Distinct != "" {
-		if text = r.text(e, r.Distinct); text == unknown {
+		if m.Text = r.text(e, r.Distinct); m.Text == unknown {
 			return 0, false
 		}
 	}
-	n = w.add(r, e.at, value, text)
-	if n < r.Count || e.at.UnixNano() < w.Quiet {
+	if e.learned && len(w.Parts) > 1 && m.At <= w.Quiet-int64(r.cooldown) {
+		return 0, false // an alert has counted it, which other partitions know of
+	}
+	w.add(r, m)
+	if m.At < w.Quiet {
+		return 0, false
+	}
+	if n = w.total(r); n < r.Count {
 		return n, false
 	}
 	w.Quiet = e.at.Add(r.cooldown).UnixNano()
