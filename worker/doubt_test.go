@@ -150,6 +150,60 @@ func TestDoubtWait(t *testing.T) {
 	l.expect(`1 command 4 "select 4" orderapp/login db=shop`)
 }
 
+// A doubt that a COM_CHANGE_USER settles in the batch that it came up in is no reason
+// to wait: nobody is asked, and the next one begins anew.
+func TestDoubtSettledAtOnce(t *testing.T) {
+	l := loggedIn(t, Config{})
+	l.lose(40, 11)
+	var segs []probe.Segment
+	exchange := func(body string) {
+		ask := packet(l.now+1, 40000, true, l.request, l.reply, 0, body)
+		l.request += uint32(len(ask.Payload))
+		answer := packet(l.now+2, 40000, false, l.reply, l.request, 1, okBody)
+		l.reply += uint32(len(answer.Payload))
+		segs = append(segs, ask, answer)
+	}
+	exchange("\x03select 2")
+	exchange("\x11bob\x00\x00stock\x00\x2d\x00")
+	exchange("\x03select 3")
+	l.now += 3
+	l.batch(l.now, segs...)
+	for range 4 {
+		l.now += second / 50
+		l.batch(l.now)
+	}
+	l.expect(`1 command 2 "select 2" / +gap_before +user_unknown`, `1 command 3 "" / +user_unknown`, `1 command 4 "select 3" bob/change_user db=stock`)
+	if l.shard.ids.bytes != 0 || len(l.shard.ids.waiting) != 0 {
+		t.Errorf("left behind: %d bytes, %d wait", l.shard.ids.bytes, len(l.shard.ids.waiting))
+	}
+	l.now += 3 * second
+	l.batch(l.now)
+	l.lose(40, 11)
+	l.query("select 9")
+	l.expect()
+	l.poll(1, 7, "bob")
+	l.expect(`1 command 5 "select 9" bob/change_user db=shop +gap_before`)
+}
+
+// Nor may a doubt wait for the connection's next segment until somebody is asked: it
+// comes up when a hole is given up to free memory too.
+func TestDoubtOfRelieved(t *testing.T) {
+	l := loggedIn(t, Config{})
+	l.lose(40, 11)
+	l.now += second / 10
+	ask := packet(l.now, 40000, true, l.request, l.reply, 0, "\x03select 2")
+	l.request += uint32(len(ask.Payload))
+	l.shard.config.KeptBytes = 1
+	l.batch(l.now, ask, packet(l.now+1, 40000, false, l.reply, l.request, 1, okBody))
+	l.reply += uint32(len(okBody) + 4)
+	l.expect()
+	if l.desk.wanted[40000] == 0 {
+		t.Error("nobody asked for the user")
+	}
+	l.poll(1, 7, "bob")
+	l.expect(`1 command 2 "select 2" bob/processlist db=shop +gap_before`)
+}
+
 // A list that was read behind the last of two holes says nothing of what lies
 // between them.
 func TestDoubtTwice(t *testing.T) {

@@ -102,6 +102,9 @@ func (s *Shard) seek(e *entry) {
 		s.look(e, s.ids.applied)
 	case !anonymous && known && !e.conn.Listed():
 		s.found(e)
+	case !anonymous && !known && e.search != nil: // the doubt came and went in this batch
+		s.release(e)
+		e.search = nil
 	}
 }
 

@@ -345,6 +345,7 @@ func (s *Shard) relieveOne(e *entry) {
 	s.draining = e
 	e.conn.Relieve()
 	s.draining = nil
+	s.seek(e) // a hole that is given up may leave a doubt
 }
 
 // handshakeTime is how long a handshake is remembered at the least: a server may
