@@ -143,6 +143,7 @@ func (c *Conn) acceptLogin(ok *okPacket) {
 	c.phase = phaseCommand
 	if c.session.Compression != "" {
 		c.startZip(c.session.Compression == "zstd", false)
+		c.moveHeader()
 	}
 	c.startSession(status)
 }

@@ -122,7 +122,7 @@ type Conn struct {
 	env     *Env
 	tally   *Tally    // of the server
 	zip     *zipLayer // nil: no compression
-	opening *opening  // what is collected of a PROXY header or a ServerHello; nil: nothing
+	opening *opening  // a PROXY header or a ServerHello that is not whole, or what comes behind a login; nil: nothing
 	waiting []command // commands whose response is not complete, oldest first
 	retired []*buffer // of held segments that were taken in this batch
 	kept    int       // what account told last
@@ -180,11 +180,14 @@ type Conn struct {
 	lastPrepared uint32 // id of the statement that was prepared last
 }
 
-// opening collects the first bytes of a direction, until what they say is whole.
+// opening collects the first bytes of a direction, until what they say is whole, or
+// what the client sends behind a login that is not answered.
 type opening struct {
 	proxy []byte
 	tls   bool // a ServerHello is awaited
 	hello []byte
+	early []heldSegment // behind the login, see early.go
+	cut   bool          // and more of the client's bytes that were not kept
 }
 
 // size is the memory of what is collected.
@@ -192,7 +195,11 @@ func (o *opening) size() int {
 	if o == nil {
 		return 0
 	}
-	return cap(o.proxy) + cap(o.hello)
+	n := cap(o.proxy) + cap(o.hello) + len(o.early)*heldOverhead
+	for i := range o.early {
+		n += o.early[i].own.size()
+	}
+	return n
 }
 
 // identity is a user and schema that the server has not confirmed yet.

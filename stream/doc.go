@@ -12,6 +12,7 @@
 //	tcp.go       one direction's sequence numbers: trims repeats, holds what came early
 //	frame.go     in-order bytes become MySQL packets; a packet's tail is skipped, not kept
 //	greeting.go, login.go, auth.go   the connection phase
+//	early.go     keeps what a client sends before its login is answered
 //	request.go   client packets become commands that wait for their response
 //	response.go  server packets advance the oldest waiting command until it is complete
 //	emit.go      a complete command becomes an Event

@@ -267,6 +267,10 @@ func (c *Conn) endSession(reason EndReason) {
 			}
 			c.startSession(StatusAborted)
 			reason = EndNoLogin
+		case c.loginOpen: // the answer was lost
+			c.user, c.userSource = c.login.user, UserLogin
+			c.db, c.dbKnown = c.login.db, true
+			c.startSession(StatusUnknown)
 		default:
 			c.env.Stats.Unrecognized++
 			return

@@ -49,6 +49,10 @@ func (c *Conn) feedReply(s *probe.Segment) {
 		c.feedReplyStart(s)
 		return
 	}
+	if c.phase == phaseAuth && c.answersEarly(s, b) {
+		c.feedEarlyReply(s, b)
+		return
+	}
 	for len(b) > 0 && c.phase != phaseSync {
 		n, p := c.reply.next(b, s.TimeNs, replyKeep, &c.env.whole)
 		b = b[n:]
@@ -57,6 +61,21 @@ func (c *Conn) feedReply(s *probe.Segment) {
 			return
 		}
 		c.replyPacket(p)
+		if c.phase == phaseCommand && len(c.waiting) > 0 {
+			c.feedEarlyReply(s, b)
+			return
+		}
+	}
+}
+
+// feedEarlyReply reads the reply to commands that came with the login. It begins with
+// b, the rest of a segment, or, if that is empty, with the next one.
+func (c *Conn) feedEarlyReply(s *probe.Segment, b []byte) {
+	rest := *s
+	rest.Seq, rest.Payload = s.Seq+uint32(len(s.Payload)-len(b)), b
+	c.waiting[0].ack = rest.Seq
+	if len(b) > 0 {
+		c.feedReplyStart(&rest)
 	}
 }
 

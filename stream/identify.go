@@ -92,6 +92,7 @@ func (c *Conn) disown(ns int64) {
 	c.session.Encoded = c.session.Encoded[:0]
 	c.collation, c.loginCollation, c.statusSeen = 0, 0, false
 	c.loginOpen, c.login = false, nil
+	c.dropEarly()
 	if c.doubt != nil && c.doubt.connectionID == 0 { // nothing is left that a row could confirm
 		c.doubt = nil
 	}

@@ -129,9 +129,8 @@ func (c *Conn) readRequest(s *probe.Segment) {
 				return
 			}
 		case phaseAuth:
-			if ok, _ := c.looksZipped(b); ok && c.session.Compression != "" {
-				c.acceptLogin(nil) // the login's end was not seen, but it is over
-			}
+			b = c.readExchange(s, b)
+			continue
 		}
 		if c.zip != nil && c.phase == phaseCommand {
 			c.env.Stats.ParsedBytes += uint64(len(b))
@@ -177,12 +176,6 @@ func (c *Conn) requestPacket(p *packet, flags EventFlags) {
 	switch c.phase {
 	case phaseLogin:
 		c.readLogin(p)
-	case phaseAuth:
-		if p.seq == 0 && p.length > 0 && plausibleCommand(p.body, p.length) { // the login's end was not seen, but it is over
-			c.acceptLogin(nil)
-			c.readCommand(p, flags)
-		}
-		// Otherwise a part of the authentication exchange: a secret, not looked at.
 	case phaseCommand:
 		c.readCommand(p, flags)
 	}

@@ -112,6 +112,9 @@ func (c *Conn) readReply(s *probe.Segment) {
 		}
 		switch {
 		case c.phase == phaseSync:
+			if c.answersEarly(s, b) {
+				continue
+			}
 			c.skip(b, &c.responseBytes)
 			return
 		case c.zip != nil && c.phase == phaseCommand:
@@ -188,6 +191,7 @@ func (c *Conn) replyPacket(p *packet) {
 		c.readGreeting(p)
 	case phaseLogin, phaseAuth:
 		c.readAuth(p)
+		c.readEarly()
 	case phaseCommand:
 		c.readResponse(p)
 	}

@@ -92,6 +92,11 @@ func (c *Conn) syncRequest(s *probe.Segment, b []byte) bool {
 	if c.loginOpen { // who sends commands was let in
 		c.loginOpen = false
 		c.acceptLogin(nil)
+		c.reportEarly()
+		c.request.reset()
+		if c.zip != nil {
+			c.zip.request.reset()
+		}
 	}
 	return true
 }

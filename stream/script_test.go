@@ -58,8 +58,15 @@ func TestScripts(t *testing.T) {
 
 func runScript(t *testing.T, script string) string {
 	t.Helper()
+	return runScriptWith(t, Config{Params: true}, script)
+}
+
+func runScriptWith(t *testing.T, config Config, script string) string {
+	t.Helper()
 	var out strings.Builder
 	talk := newTalk(func(e *Event) { out.WriteString(eventText(e)) })
+	talk.env = NewEnv(config, talk.env.emit)
+	talk.open(40000)
 	for n, line := range strings.Split(script, "\n") {
 		if line = strings.TrimSpace(line); line == "" || line[0] == '#' {
 			continue

@@ -62,7 +62,7 @@ const relievedCommands = 16
 func (c *Conn) Relieve() {
 	c.env.Stats.Relieved++
 	c.flushHeld()
-	c.opening = nil
+	c.relieveOpening()
 	if len(c.waiting) > relievedCommands {
 		c.desync(FlagResponseNotCaptured)
 		c.waiting = nil
@@ -284,6 +284,7 @@ func (c *Conn) Close(reason EndReason) {
 	default:
 		c.finishUnanswered(StatusAborted, 0)
 	}
+	c.dropEarly()
 	c.endSession(reason)
 	c.forgetAll()
 	c.request.reset()

@@ -242,6 +242,15 @@ func (c *Conn) startZip(isZstd, guessed bool) {
 	c.session.Encoded = c.session.Encoded[:0]
 }
 
+// moveHeader gives the layer the client's bytes of a header that began before it.
+func (c *Conn) moveHeader() {
+	if f := &c.request; f.started && f.have < headerLen {
+		c.zip.request.have = copy(c.zip.request.header[:], f.header[:f.have])
+		c.requestBytes -= uint64(f.have)
+		f.reset()
+	}
+}
+
 // zstdMagic begins a zstd frame, RFC 8878 section 3.1.1.
 const zstdMagic = 0xfd2fb528
 
