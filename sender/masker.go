@@ -1,6 +1,7 @@
 package sender
 
 import (
+	"encoding/binary"
 	"slices"
 
 	"sqlwitness/stream"
@@ -18,6 +19,9 @@ type Masker struct {
 	// plain: there was one reading, all of the text, and its literals were where
 	// only their kind matters.
 	plain bool
+	// doubted: there were several readings, and what best says may stand in what
+	// another masks.
+	doubted bool
 }
 
 // Options of Mask.
@@ -64,6 +68,7 @@ func (m *Masker) read(sql []byte, mode stream.LexMode, o Options) {
 	m.best.take(x)
 	m.spans = x.spans
 	m.plain = !d.any && !o.Truncated && !o.SecretsOnly && !x.special
+	m.doubted = d.any
 	if d.any && d.readings(r)*len(sql) > maxReadBytes {
 		m.maskFrom(d.first(sql), len(sql))
 	} else if d.any {
@@ -121,6 +126,18 @@ func (l *lexed) take(x *lexer) {
 	l.commands = append(l.commands[:0], x.commands...)
 	l.accounts = append(l.accounts[:0], x.accounts...)
 	l.classes = classesOf(l.commands)
+}
+
+// appendKey appends all that l says of sql.
+func (l *lexed) appendKey(dst, sql []byte) []byte {
+	dst = binary.LittleEndian.AppendUint32(dst, uint32(l.found))
+	for _, c := range l.commands {
+		dst = append(dst, byte(c.verb), byte(c.object))
+	}
+	for _, a := range l.accounts {
+		dst = append(appendAccount(append(dst, 0), sql, a), 0)
+	}
+	return dst
 }
 
 // command is the most privileged of the text's statements, the first of them.

@@ -76,6 +76,7 @@ type Rules struct {
 	textual  uint64 // those whose part in stageEvent is more than comparisons of numbers
 
 	needShape  bool // some rule or class depends on the statement
+	namesText  bool // some rule names `sql`, which statements of one shape need not have in common
 	keepAll    bool // there is nothing to decide
 	firstSeen  limiter
 	mu         sync.Mutex
@@ -148,6 +149,7 @@ func (r *Rules) plan() {
 				}
 				r.counted[i].Fields = appendFieldNames(r.counted[i].Fields, t.mask)
 				r.perSession |= t.mask & fieldsOfStage[stageSession]
+				r.namesText = r.namesText || stage(st) == stageShape && t.mask&fieldText != 0
 			}
 		}
 	}
@@ -162,6 +164,9 @@ var fieldsOfStage = func() (masks [stages]uint64) {
 	}
 	return masks
 }()
+
+// fieldText is the bit of `sql`. It never changes.
+var fieldText = uint64(1) << ruleFieldByName["sql"]
 
 func appendFieldNames(names []string, mask uint64) []string {
 	for i, f := range ruleFields {

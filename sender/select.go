@@ -1,6 +1,7 @@
 package sender
 
 import (
+	"hash/maphash"
 	"math/bits"
 
 	"github.com/expr-lang/expr/vm"
@@ -13,8 +14,9 @@ import (
 //  1. What is the same for all commands of a session: user, client, schema. It is
 //     evaluated once per session and kept in sessions. If that decides, the
 //     statement is not even read.
-//  2. What is the same for all statements of a shape. It is evaluated once per
-//     shape and facts of the session that rules name, and kept in shapes.
+//  2. What is the same for all statements of a shape, or of one masked text where a
+//     rule names that. It is evaluated once per shape or text and facts of the
+//     session that rules name, and kept in shapes.
 //  3. Numbers and outcomes of the event itself.
 //
 // A kept event is one with an alert or of a class that is always kept; otherwise
@@ -113,11 +115,7 @@ func (l *Lane) matchShape(e *stream.Event, match uint64) uint64 {
 	if ask == 0 {
 		return match
 	}
-	key := l.facts.shapeKey
-	if a := l.facts.shape; a != nil && a.parsed() {
-		key = ^key // its tables were a guess before
-	}
-	key = scramble(key ^ s.session.key)
+	key := scramble(l.verdictKey(e) ^ s.session.key)
 	v := &s.shapes[key%shapeSlots]
 	if v.key != key {
 		*v = shapeVerdict{key: key}
@@ -125,6 +123,25 @@ func (l *Lane) matchShape(e *stream.Event, match uint64) uint64 {
 	}
 	s.unknown |= v.unknown
 	return match&^ask | v.match&ask
+}
+
+// verdictKey is a key of all that rules see of the statement: its shape, what was
+// found in what the shape does not show, and its text, where a rule names that.
+func (l *Lane) verdictKey(e *stream.Event) uint64 {
+	f, s := &l.facts, &l.selector
+	key := f.shapeKey
+	if a := f.shape; a != nil && a.parsed() {
+		key = ^key // its tables were a guess before
+	}
+	if f.lexed && l.masker.doubted {
+		s.scratch = l.masker.best.appendKey(s.scratch[:0], e.SQL)
+		key = scramble(key) + maphash.Bytes(l.s.shapes.seed, s.scratch)
+	}
+	if s.rules.namesText {
+		l.render(e)
+		key = scramble(key) + maphash.Bytes(l.s.shapes.seed, f.sql)
+	}
+	return key
 }
 
 // matchEvent takes from match the rules whose part of stageEvent is false.

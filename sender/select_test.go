@@ -414,7 +414,8 @@ func TestShapeStorm(t *testing.T) {
 func TestSelectionDoesNotAllocate(t *testing.T) {
 	rules := []RuleConfig{
 		{Name: "monitor", When: `user == "monitor"`, Action: "drop"}, {Name: "union", When: `"union" in traits`, Action: "alert"},
-		{Name: "big", When: `user == "app" and rows > 100000`, Action: "alert"}, {Name: "select", When: `sql_command == "select" and db == "shop"`, Action: "drop"},
+		{Name: "big", When: `user == "app" and rows > 100000`, Action: "alert"}, {Name: "text", When: `sql contains "outfile"`, Action: "alert"},
+		{Name: "select", When: `sql_command == "select" and db == "shop"`, Action: "drop"},
 	}
 	for name, c := range map[string]SelectionConfig{"kept": {}, "sampled out": {Sample: share(0)}, "dropped": {Rules: rules}, "dropped early": {Rules: rules[:1], Always: []string{}}} {
 		compiled, err := c.Compile()

@@ -281,4 +281,4 @@ func (t *template) dig(sql []byte, spans []span) bool {
 }
 
 // recall makes the masker's findings those of t, which the text at hand matches.
-func (m *Masker) recall(t *template) { m.best, m.spans = &t.lexed, nil }
+func (m *Masker) recall(t *template) { m.best, m.spans, m.doubted = &t.lexed, nil, false }
