@@ -115,13 +115,13 @@ func TestCheckSchema(t *testing.T) {
 	asRoot(t, srv, "GRANT PROCESS ON *.* TO blind@'%'")
 	all = examine(t, setting{account: "blind"}.write(t, t.TempDir(), srv.Port))
 	want(t, all, "performance_schema", "WARN", "GRANT SELECT ON performance_schema.* TO 'blind'@'%'")
-	secret := exec.CommandContext(t.Context(), "mariadb", "--no-defaults", "-h127.0.0.1", fmt.Sprintf("-P%d", srv.Port), "-uann", "--ssl", "-e", "SELECT SLEEP(20)")
+	secret := exec.CommandContext(t.Context(), "mariadb", "--no-defaults", "-h127.0.0.1", fmt.Sprintf("-P%d", srv.Port), "-uann", "--ssl", "-e", "SELECT SLEEP(60)")
 	if err := secret.Start(); err != nil {
 		t.Fatal(err)
 	}
 	defer secret.Wait()
 	defer secret.Process.Kill()
-	eventually(t, "a session with TLS", 10*time.Second, func() bool {
+	eventually(t, "a session with TLS", 40*time.Second, func() bool {
 		return found(examine(t, config), "sessions", "WARN", "1 of 2 use TLS")
 	})
 }
@@ -155,7 +155,7 @@ func asRoot(t *testing.T, srv *mariadb.Server, statement string) {
 // metric is the value of a series, "" if there is none.
 func (r *run) metric(t *testing.T, series string) string {
 	t.Helper()
-	client := http.Client{Timeout: 5 * time.Second}
+	client := http.Client{Timeout: 20 * time.Second}
 	response, err := client.Get("http://" + r.metrics + "/metrics")
 	if err != nil {
 		t.Fatal(err)

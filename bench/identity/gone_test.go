@@ -5,6 +5,7 @@ package identity
 import (
 	"fmt"
 	"os/exec"
+	"slices"
 	"testing"
 	"time"
 
@@ -49,6 +50,9 @@ func TestGone(t *testing.T) {
 	for i, c := range []*client{older, younger, stays} {
 		sendMarked(t, c, users[i], i+1)
 	}
+	eventually(t, "a user from the process list", 30*time.Second, func() bool {
+		return slices.ContainsFunc(a.read(t), func(e event) bool { return e.Type == "command" && e.ClientPort == older.port() && e.User != nil })
+	})
 	time.Sleep(3 * time.Second) // a poll lists all, idle
 	if out, err := exec.CommandContext(t.Context(), "ip", "-n", pair.Client.Name, "link", "set", pair.Client.Device, "down").CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)

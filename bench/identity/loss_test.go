@@ -58,7 +58,7 @@ func TestUnseenReturn(t *testing.T) {
 		defer clients[i].conn.Close()
 	}
 	syscall.Kill(a.Pid(), syscall.SIGCONT)
-	time.Sleep(300 * time.Millisecond)
+	a.seesLogins(t, srv)
 	for range 20 {
 		for _, c := range clients {
 			sendMarked(t, c, "bob", 2)

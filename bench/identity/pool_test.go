@@ -166,7 +166,8 @@ func TestPool(t *testing.T) {
 			}
 			srv := startServer(t, o)
 			pool := openPool(t, srv)
-			a := capture(t, srv, setting{})
+			a := capture(t, srv, setting{timeout: 30 * time.Second})
+			eventually(t, "the watcher", 30*time.Second, func() bool { return len(a.states()) > 0 })
 			workAll(t, pool)
 			events := a.finish(t)
 			judgePool(t, pool, events, c.schema, c.names)
@@ -179,7 +180,7 @@ func TestPool(t *testing.T) {
 
 func workAll(t *testing.T, pool []*member) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 40*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
 	done := make(chan error, len(pool))
 	for _, m := range pool {

@@ -115,7 +115,7 @@ func TestGranted(t *testing.T) {
 	a := capture(t, srv, setting{account: "blind"})
 	sendMarked(t, old, "ann", 1)
 	eventually(t, "process_missing", 30*time.Second, func() bool { return len(a.states()) == 1 })
-	time.Sleep(2500 * time.Millisecond) // longer than events wait
+	eventually(t, "the event, which waits for a user no longer", 30*time.Second, func() bool { return a.has(t, marked) })
 	if _, err := load.Socket(t.Context(), srv.Socket, "GRANT PROCESS ON *.* TO blind@'%'"); err != nil {
 		t.Fatal(err)
 	}

@@ -9,6 +9,8 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"regexp"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -185,6 +187,23 @@ func (r *run) read(t *testing.T) []event {
 		all = append(all, e)
 	}
 	return all
+}
+
+// has tells whether a command with a text was written.
+func (r *run) has(t *testing.T, text *regexp.Regexp) bool {
+	t.Helper()
+	return slices.ContainsFunc(r.read(t), func(e event) bool { return e.Type == "command" && e.SQL != nil && text.MatchString(*e.SQL) })
+}
+
+// seesLogins waits until the agent, which was stopped, has room for what clients do.
+func (r *run) seesLogins(t *testing.T, srv *mariadb.Server) {
+	t.Helper()
+	eventually(t, "a login that is seen", 30*time.Second, func() bool {
+		dialUser(t, srv, "dora").quit()
+		return slices.ContainsFunc(r.read(t), func(e event) bool {
+			return e.Type == "session_start" && text(e.User) == "dora" && e.UserSource == "login"
+		})
+	})
 }
 
 // states are the log lines about the server that is watched: "up", or the cause.

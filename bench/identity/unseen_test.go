@@ -112,18 +112,41 @@ func unseen(t *testing.T, srv *mariadb.Server, s setting, do func(*testing.T, st
 		t.Fatal(err)
 	}
 	syscall.Kill(a.Pid(), syscall.SIGCONT)
-	time.Sleep(300 * time.Millisecond)
+	a.seesLogins(t, srv)
 	ids := map[int]uint64{}
 	for _, c := range clients {
 		ids[c.port()] = c.id
 	}
-	for range unseenRounds {
+	for round := range unseenRounds {
+		if round == unseenRounds-settled {
+			a.foundOut(t, clients, now)
+		}
 		for _, c := range clients {
 			sendMarked(t, c, now, 2)
 		}
 		time.Sleep(100 * time.Millisecond)
 	}
 	return a.finish(t), ids
+}
+
+// foundOut waits until the agent knows who the clients are now.
+func (r *run) foundOut(t *testing.T, clients []*client, now string) {
+	t.Helper()
+	eventually(t, "the users", 30*time.Second, func() bool {
+		for _, c := range clients {
+			sendMarked(t, c, now, 3)
+		}
+		last := map[int]event{}
+		for _, e := range r.read(t) {
+			if e.Type == "command" {
+				last[e.ClientPort] = e
+			}
+		}
+		return !slices.ContainsFunc(clients, func(c *client) bool {
+			e := last[c.port()]
+			return e.User == nil || e.ConnectionID != c.id
+		})
+	})
 }
 
 func judgeUnseen(t *testing.T, events []event, ids map[int]uint64, now string, anew bool) {
