@@ -39,7 +39,7 @@ type Broker struct {
 
 // startTimeout is far above the five seconds that a start takes, for busy
 // machines.
-const startTimeout = 60 * time.Second
+const startTimeout = 2 * time.Minute
 
 // Start makes a broker on 127.0.0.1 and returns when it serves. New topics have
 // the given number of partitions, and are made when they are first named only if
@@ -186,7 +186,7 @@ func (b *Broker) Run(ctx context.Context) error {
 // behind "Partition:N" and a tab.
 func (b *Broker) ConsoleConsumer(ctx context.Context, topic string, n int64) *exec.Cmd {
 	return b.java(ctx, "org.apache.kafka.tools.consumer.ConsoleConsumer", "--bootstrap-server", b.Addr, "--topic", topic,
-		"--from-beginning", "--max-messages", fmt.Sprint(n), "--timeout-ms", "20000", "--property", "print.partition=true")
+		"--from-beginning", "--max-messages", fmt.Sprint(n), "--timeout-ms", "60000", "--property", "print.partition=true")
 }
 
 // Kill ends the broker as a power switch does: SIGKILL.

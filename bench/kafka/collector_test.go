@@ -78,8 +78,9 @@ func TestCollectorOutage(t *testing.T) {
 	}
 	cmd := startCollector(t, addr, path, name)
 	s := sender.NewTo(sender.Config{Agent: "db1", Boot: "b", Lanes: 2, Mask: true}, sender.Output{Name: "thrift", Records: sink, Spool: openSpool(t), Retry: time.Second})
-	restarted := make(chan *exec.Cmd, 1)
+	restarted, over := make(chan *exec.Cmd, 1), make(chan struct{})
 	go func() {
+		defer close(over)
 		for range 2 {
 			time.Sleep(time.Second)
 			killed := make(chan struct{})
@@ -95,11 +96,9 @@ func TestCollectorOutage(t *testing.T) {
 		}
 		restarted <- cmd
 	}()
-	sent := send(s, 2, 10_000, 4*time.Second+*outage)
+	sent := sendUntil(s, 2, 10_000, 4*time.Second+*outage, over) // the second kill needs a delivery, too
 	cmd = <-restarted
-	for deadline := time.Now().Add(20 * time.Second); s.Stats().Written < uint64(sent) && time.Now().Before(deadline); {
-		time.Sleep(20 * time.Millisecond)
-	}
+	written(t, s, sent)
 	st := s.Stats()
 	if err := s.Close(); err != nil {
 		t.Error(err)
@@ -155,6 +154,7 @@ func TestThriftThroughCollectorToKafka(t *testing.T) {
 	}
 	s := sender.NewTo(sender.Config{Agent: "db1", Boot: "b", Lanes: 3, Mask: true}, sender.Output{Name: "thrift", Records: sink, Spool: openSpool(t)})
 	sent := send(s, 3, 10_000, time.Second)
+	written(t, s, sent)
 	if err := s.Close(); err != nil {
 		t.Error(err)
 	}

@@ -94,11 +94,12 @@ func TestConsumeRealBroker(t *testing.T) {
 		total += c.Stats().Events
 	}
 	<-done
+	written(t, s, sent)
 	if err := s.Close(); err != nil {
 		t.Fatal(err)
 	}
 	c, stop := start()
-	for deadline := time.Now().Add(20 * time.Second); total+c.Stats().Events < uint64(sent) && time.Now().Before(deadline); {
+	for deadline := time.Now().Add(90 * time.Second); total+c.Stats().Events < uint64(sent) && time.Now().Before(deadline); {
 		time.Sleep(50 * time.Millisecond)
 	}
 	stop()
