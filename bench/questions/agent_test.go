@@ -56,6 +56,7 @@ type run struct {
 type setting struct {
 	watch   string // of the server; empty = its TCP address
 	capture string // more keys of capture
+	small   bool   // the ring is full 2.4 s after the agent has been stopped
 }
 
 // capture starts an agent that reports every second, and returns when it has taken
@@ -73,7 +74,10 @@ func capture(t *testing.T, srv *mariadb.Server, s setting) *run {
 		s.watch = fmt.Sprintf("address: '127.0.0.1:%d'", srv.Port)
 	}
 	if s.capture == "" {
-		s.capture = fmt.Sprintf("ports: [%d], interfaces: [lo], tick: 50ms, ring_blocks: 48, ring_mib: 12", srv.Port)
+		s.capture = fmt.Sprintf("ports: [%d], interfaces: [lo], tick: 50ms", srv.Port)
+	}
+	if s.small {
+		s.capture += ", ring_blocks: 48, ring_mib: 12"
 	}
 	config, err := WriteConfig(dir, s.capture, s.watch)
 	if err != nil {
@@ -83,7 +87,7 @@ func capture(t *testing.T, srv *mariadb.Server, s setting) *run {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { r.Stop() })
-	for end := time.Now().Add(20 * time.Second); len(r.reports(t)) == 0; time.Sleep(50 * time.Millisecond) {
+	for end := time.Now().Add(40 * time.Second); len(r.reports(t)) == 0; time.Sleep(50 * time.Millisecond) {
 		if time.Now().After(end) {
 			t.Fatalf("no reading of the server: %s", r.Stderr())
 		}

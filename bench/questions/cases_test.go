@@ -59,12 +59,18 @@ func (b *caseBench) value(c *Client) (text string) {
 func (b *caseBench) asleep(id string) {
 	b.t.Helper()
 	eventually(b.t, "the SLEEP of session "+id, func() bool {
-		text := "SELECT COUNT(*) FROM information_schema.PROCESSLIST WHERE STATE = 'User sleep' AND ID = " + id
-		if err := b.root.write(0, append([]byte{comQuery}, text...)); err != nil {
-			b.t.Fatal(err)
-		}
-		return b.value(b.root) == "1"
+		return b.sessions("STATE = 'User sleep' AND ID = "+id) == "1"
 	})
+}
+
+// sessions is how many there are of a kind.
+func (b *caseBench) sessions(kind string) string {
+	b.t.Helper()
+	text := "SELECT COUNT(*) FROM information_schema.PROCESSLIST WHERE " + kind
+	if err := b.root.write(0, append([]byte{comQuery}, text...)); err != nil {
+		b.t.Fatal(err)
+	}
+	return b.value(b.root)
 }
 
 // TestCases: commands whose count is not plain, one kind at a time: the server's
@@ -78,7 +84,7 @@ func TestCases(t *testing.T) {
 	if b.root, err = Dial(t.Context(), "unix", srv.Socket, "root", ""); err != nil {
 		t.Fatal(err)
 	}
-	before := a.settled(t)
+	before := b.settled(a)
 	for _, c := range []struct {
 		name   string
 		do     func(*Session) error // with a session of its own
@@ -173,7 +179,7 @@ func TestCases(t *testing.T) {
 				}
 				s.Drop()
 			}
-			after := a.settled(t)
+			after := b.settled(a)
 			defer func() { before = after }()
 			each := func(a, b uint64) float64 { return float64(a-b) / times }
 			asked, audited := each(after.Questions-after.SocketMin, before.Questions-before.SocketMin), each(after.Audited, before.Audited)
@@ -193,7 +199,15 @@ func refusedOrGone(err error) error {
 	return nil
 }
 
-// settled is a report of a time when sessions that were reset are over.
+// settled is a report of a time when all sessions are over, those too whose statement
+// runs on behind their end.
+func (b *caseBench) settled(a *run) *Report {
+	b.t.Helper()
+	eventually(b.t, "the end of all sessions", func() bool { return b.sessions("USER = '"+User+"'") == "0" })
+	return a.settled(b.t)
+}
+
+// settled is a report of a time when what was done before is in the events.
 func (r *run) settled(t *testing.T) *Report {
 	t.Helper()
 	then, last := time.Now().Add(1200*time.Millisecond), (*Report)(nil)

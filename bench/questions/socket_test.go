@@ -29,7 +29,7 @@ func TestSockets(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			srv := startServer(t, mariadb.Options{Args: c.args})
 			var truth Truth
-			a := capture(t, srv, setting{})
+			a := capture(t, srv, setting{small: c.lossy})
 			var onSocket atomic.Int64
 			var lost func()
 			if c.lossy {
