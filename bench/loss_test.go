@@ -17,7 +17,7 @@ import (
 // statements is lost.
 func TestSaturated(t *testing.T) {
 	needPrograms(t, "sysbench")
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
 	defer cancel()
 	s := losscheck.Saturation{Binary: binary, Duration: 10 * time.Second, Threads: 8, Shards: 1}
 	res, err := s.Run(ctx, users[0], password)
@@ -33,7 +33,7 @@ func TestSaturated(t *testing.T) {
 // Numbered statements over both shards: each is audited once, masked.
 func TestNumbered(t *testing.T) {
 	needPrograms(t)
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
 	defer cancel()
 	p := loopback("127.0.0.1")(t)
 	srv, err := mariadb.Start(ctx, mariadb.Options{Users: []mariadb.User{{Name: users[0], Password: password}}})

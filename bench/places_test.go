@@ -168,7 +168,7 @@ func startCapture(ctx context.Context, t *testing.T, p place, port int, path str
 	t.Cleanup(func() { c.stop(t) })
 	select {
 	case <-ready:
-	case <-time.After(10 * time.Second):
+	case <-time.After(30 * time.Second):
 		t.Fatal("tcpdump does not start")
 	}
 	return c
@@ -183,8 +183,12 @@ func (c *capture) stop(t *testing.T) {
 		return
 	}
 	// tcpdump forgets what it has not yet got from the kernel, which hands a block
-	// over when it is full or a second old (pcap_set_timeout of tcpdump.c).
-	time.Sleep(1500 * time.Millisecond)
+	// over when it is full or a second old (pcap_set_timeout of tcpdump.c). It may be
+	// behind: it still is as long as its file grows.
+	for before := int64(-1); before != c.size(t); {
+		before = c.size(t)
+		time.Sleep(1500 * time.Millisecond)
+	}
 	if err := c.cmd.Process.Signal(os.Interrupt); err != nil {
 		t.Error(err)
 	}
@@ -192,6 +196,15 @@ func (c *capture) stop(t *testing.T) {
 	if m := dropped.FindStringSubmatch(c.stderr.String()); m == nil || m[1] != "0" {
 		t.Fatalf("tcpdump's own recording is not whole: %s", c.stderr.String())
 	}
+}
+
+func (c *capture) size(t *testing.T) int64 {
+	t.Helper()
+	info, err := os.Stat(c.path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return info.Size()
 }
 
 // firstWrite tells when something was written, which of tcpdump is that it

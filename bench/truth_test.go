@@ -64,7 +64,7 @@ func TestTruth(t *testing.T) {
 }
 
 func (v variant) run(t *testing.T) {
-	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 4*time.Minute)
 	defer cancel()
 	p := v.place(t)
 	srv := startServer(ctx, t, p)

@@ -73,7 +73,7 @@ func sinkhole(t *testing.T) (port int) {
 // a real server: its memory stays within its limit, each statement is audited once,
 // and the ledger adds up.
 func TestLive(t *testing.T) {
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
 	defer cancel()
 	binary := buildAgent(ctx, t)
 	srv, err := mariadb.Start(ctx, mariadb.Options{Users: []mariadb.User{{Name: account, Password: password}}})
@@ -203,7 +203,7 @@ func send(ctx context.Context, port, conns int, data [][]byte) error {
 			c.Close()
 		}
 	}()
-	d := net.Dialer{Timeout: 2 * time.Second}
+	d := net.Dialer{Timeout: 30 * time.Second} // a server under attack may be slow
 	for range conns {
 		c, err := d.DialContext(ctx, "tcp", fmt.Sprintf("127.0.0.1:%d", port))
 		if err != nil {

@@ -13,6 +13,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -30,6 +31,7 @@ type spoken struct{ began, ended time.Time }
 // A pool is many busy connections. Statement n of connection i is midText(i, n).
 type pool struct {
 	said [pooled][]spoken
+	told [pooled]atomic.Int64 // length of said
 	stop chan struct{}
 	done sync.WaitGroup
 	errs [pooled]error
@@ -75,6 +77,24 @@ func (p *pool) speak(ctx context.Context, i int, c *sql.Conn) error {
 			return errors.Join(fmt.Errorf("connection %d: %w", i, err), c.Close())
 		}
 		p.said[i] = append(p.said[i], spoken{began, time.Now()})
+		p.told[i].Add(1)
+	}
+}
+
+// all waits until each connection has said something that it began after now.
+func (p *pool) all(t *testing.T) {
+	t.Helper()
+	var before [pooled]int64
+	for i := range before {
+		before[i] = p.told[i].Load()
+	}
+	end := time.Now().Add(40 * time.Second)
+	for i := range before {
+		for ; p.told[i].Load() < before[i]+2; time.Sleep(10 * time.Millisecond) {
+			if time.Now().After(end) {
+				t.Fatalf("connection %d is silent", i)
+			}
+		}
 	}
 }
 
@@ -83,7 +103,7 @@ func (p *pool) speak(ctx context.Context, i int, c *sql.Conn) error {
 // that was begun after its start, and all others until its end, right and once; it
 // does not know the user, and says so.
 func TestMidLife(t *testing.T) {
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
 	defer cancel()
 	binary := buildAgent(ctx, t)
 	srv, err := mariadb.Start(ctx, mariadb.Options{Users: []mariadb.User{{Name: account, Password: password}}, Args: []string{"--max-connections=1100"}})
@@ -104,6 +124,7 @@ func TestMidLife(t *testing.T) {
 		a := startAgent(ctx, t, binary, r.path, fmt.Sprint(srv.Port))
 		r.ready = time.Now()
 		time.Sleep(2500 * time.Millisecond)
+		p.all(t)
 		r.closed = time.Now()
 		if err := a.Stop(); err != nil {
 			t.Fatal(err)

@@ -82,7 +82,7 @@ func TestStop(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for until := time.Now().Add(5 * time.Second); len(g.pids()) < 2 && time.Now().Before(until); {
+	for until := time.Now().Add(30 * time.Second); len(g.pids()) < 2 && time.Now().Before(until); {
 		time.Sleep(10 * time.Millisecond)
 	}
 	pids := g.pids()
@@ -92,7 +92,7 @@ func TestStop(t *testing.T) {
 	if err := g.stop(100 * time.Millisecond); err != errBehind {
 		t.Errorf("got %v", err)
 	}
-	for until := time.Now().Add(5 * time.Second); slices.ContainsFunc(pids, lives); time.Sleep(10 * time.Millisecond) {
+	for until := time.Now().Add(30 * time.Second); slices.ContainsFunc(pids, lives); time.Sleep(10 * time.Millisecond) {
 		if time.Now().After(until) {
 			t.Fatalf("one of %v lives", pids)
 		}
@@ -102,7 +102,7 @@ func TestStop(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := g.stop(5 * time.Second); err != nil {
+	if err := g.stop(30 * time.Second); err != nil {
 		t.Errorf("got %v", err)
 	}
 }

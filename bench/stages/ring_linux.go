@@ -101,7 +101,7 @@ func bareFilter(port uint16) []bpf.Instruction {
 	}
 }
 
-// Run walks the blocks until stop is closed. It waits as probe's rings do, in the
+// Run walks the blocks until stop is closed and none is left that was retired. It waits as probe's rings do, in the
 // runtime's poller.
 func (r *BareRing) Run(stop <-chan struct{}) (BareCounts, error) {
 	var c BareCounts
@@ -113,7 +113,9 @@ func (r *BareRing) Run(stop <-chan struct{}) (BareCounts, error) {
 	for {
 		select {
 		case <-stop:
-			return c, nil
+			if !ready(0) {
+				return c, nil
+			}
 		default:
 		}
 		if err := r.file.SetReadDeadline(time.Now().Add(probe.DefaultIdleWake)); err != nil {

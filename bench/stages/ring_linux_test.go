@@ -66,7 +66,7 @@ func TestBareRingSeesTheSame(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	time.Sleep(50 * time.Millisecond) // some ticks
+	time.Sleep(300 * time.Millisecond) // many ticks: the kernel has retired all blocks
 	close(stop)
 	group.Stop()
 	got, want := <-done, <-segments
