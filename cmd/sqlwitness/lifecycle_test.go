@@ -54,7 +54,11 @@ func runFor(t *testing.T, state string, end os.Signal) []started {
 		events = append(events, e)
 		if e.Type == "agent_report" {
 			if reports++; reports == 2 {
-				time.Sleep(1200 * time.Millisecond) // the state is written every second
+				told := time.Now()
+				waitFor(t, "the state, which is written every second", func() bool {
+					info, err := os.Stat(state)
+					return err == nil && info.ModTime().After(told)
+				})
 				cmd.Process.Signal(end)
 			}
 		}

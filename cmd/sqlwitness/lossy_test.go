@@ -180,7 +180,7 @@ func runLossy(t *testing.T, srv *mariadb.Server, drop, responses string, load fu
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	for end := time.Now().Add(20 * time.Second); ; time.Sleep(50 * time.Millisecond) {
+	for end := time.Now().Add(time.Minute); ; time.Sleep(50 * time.Millisecond) {
 		if all, _ := questions.ReadReports(openFile(t, events)); len(all) > 0 {
 			break
 		}

@@ -32,9 +32,9 @@ func TestMain(m *testing.M) {
 var mains = map[string]func(){"1": main}
 
 // command is the program with arguments, in a process of its own that ends with
-// the test, or after a minute.
+// the test, or after three minutes.
 func command(t *testing.T, args ...string) *exec.Cmd {
-	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	ctx, cancel := context.WithTimeout(context.Background(), 3*time.Minute)
 	t.Cleanup(cancel)
 	cmd := exec.CommandContext(ctx, os.Args[0], args...)
 	cmd.Env = append(os.Environ(), "SQLWITNESS_TEST_MAIN=1")

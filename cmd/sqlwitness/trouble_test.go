@@ -237,7 +237,7 @@ func TestReported(t *testing.T) {
 func startKafka(t *testing.T, port int, o ...kfake.Opt) *kfake.Cluster {
 	t.Helper()
 	var err error
-	for range 50 {
+	for range 400 {
 		var cluster *kfake.Cluster
 		if cluster, err = kfake.NewCluster(append([]kfake.Opt{kfake.NumBrokers(1), kfake.Ports(port)}, o...)...); err == nil {
 			return cluster
