@@ -65,7 +65,8 @@ func (c *Conn) dropWaiting() {
 // command. If so, both directions go on from here: the response begins where the
 // client's Ack says that its reading had come to.
 func (c *Conn) syncRequest(s *probe.Segment, b []byte) bool {
-	if !c.confirmed && looksLikeTLS(b) { // a session that was encrypted before the capture began
+	encrypted := c.session.Visibility == VisibilityTLS
+	if (encrypted || !c.confirmed) && looksLikeTLS(b) { // it still is, or was before the capture began
 		c.midStream = true
 		c.session.Visibility = VisibilityTLS
 		c.phase = phaseOpaque
@@ -86,6 +87,9 @@ func (c *Conn) syncRequest(s *probe.Segment, b []byte) bool {
 	}
 	c.env.Stats.Resyncs++
 	c.phase = phaseCommand
+	if encrypted {
+		c.leaveTLS(s.TimeNs)
+	}
 	if zipped && c.zip == nil {
 		c.startZip(isZstd, true)
 	}
@@ -122,6 +126,9 @@ func (c *Conn) resumeRequest(s *probe.Segment, b []byte) bool {
 func (c *Conn) findCommand(s *probe.Segment, b []byte) (ok, zipped, isZstd bool) {
 	if len(b) != len(s.Payload) {
 		return false, false, false
+	}
+	if c.session.Visibility == VisibilityTLS { // the middle of a record may look like the start of anything
+		return looksLikeCommand(b) && wholePackets(b), false, false
 	}
 	if c.session.Compression == "" && looksLikeCommand(b) {
 		return true, false, false
@@ -169,6 +176,18 @@ func looksLikeCommand(b []byte) bool {
 		b = b[headerLen+n:]
 	}
 	return false
+}
+
+// wholePackets reports that the last packet of b ends where b does.
+func wholePackets(b []byte) bool {
+	for len(b) > headerLen {
+		n := int(b[0]) | int(b[1])<<8 | int(b[2])<<16
+		if headerLen+n > len(b) {
+			return false
+		}
+		b = b[headerLen+n:]
+	}
+	return len(b) == 0
 }
 
 // plausibleCommand checks a command's first bytes and its length n.

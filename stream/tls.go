@@ -43,6 +43,14 @@ func (c *Conn) startOpaque() {
 	c.startSession(StatusNone)
 }
 
+// leaveTLS goes on with plain commands behind a jump: another connection has the ports.
+func (c *Conn) leaveTLS(ns int64) {
+	c.opening = nil
+	c.session.Visibility, c.session.TLSVersion, c.session.TLSCipher = VisibilityFull, "", ""
+	c.caps = capabilities{}
+	c.disown(ns)
+}
+
 // looksLikeTLS reports whether a segment begins with a TLS record: type,
 // version 3.0 to 3.4, a length within bounds (RFC 8446 section 5.1).
 func looksLikeTLS(b []byte) bool {
