@@ -36,6 +36,7 @@ type Ring struct {
 	leased bool // the reader holds a block
 	batch  Batch
 	now    int64 // last NowNs handed out
+	clock  clock
 	tally  tally
 
 	match  atomic.Pointer[matcher]
@@ -62,6 +63,7 @@ func openRing(c *Config) (*Ring, error) {
 		return nil, explain(fmt.Errorf("map ring: %w", err), c)
 	}
 	r := &Ring{cfg: *c, fd: fd, mem: mem, file: os.NewFile(uintptr(fd), "packet ring")}
+	r.clock, r.now = newClock(), time.Now().Add(-c.BlockTimeout-retireSlack).UnixNano()
 	r.batch.Segments = make([]Segment, 0, c.BlockBytes/minRecordBytes+1)
 	r.poll = func(uintptr) bool { return r.block().ready() }
 	if r.raw, err = r.file.SyscallConn(); err == nil {
@@ -134,9 +136,35 @@ func (r *Ring) wait() error {
 // idle makes an empty batch. Packets younger than a block's timeout may still
 // be in the block that the kernel is filling.
 func (r *Ring) idle() {
-	r.batch.Segments, r.batch.More, r.batch.Behind = r.batch.Segments[:0], false, false
-	r.advance(time.Now().Add(-r.cfg.BlockTimeout - retireSlack).UnixNano())
+	r.batch.Segments, r.batch.More, r.batch.Behind, r.batch.SetNs = r.batch.Segments[:0], false, false, 0
+	now := time.Now()
+	ns := now.Add(-r.cfg.BlockTimeout - retireSlack).UnixNano()
+	if r.block().packets() == 0 {
+		r.set(now)
+	} else if leaps(ns - r.now) { // the packets may be of before: their block tells
+		ns = r.now
+	}
+	r.advance(ns)
 	r.swaps.expire()
+}
+
+// set moves the capture clock by as much as the machine's was set.
+func (r *Ring) set(now time.Time) {
+	r.batch.SetNs = r.clock.setNs(now)
+	r.now += r.batch.SetNs
+}
+
+// cross looks for where the machine's clock was set in a block that makes the
+// capture clock leap, or in the one before. It returns the block's time.
+func (r *Ring) cross(b block, segments []Segment, now int64) int64 {
+	before := r.now
+	r.set(time.Now())
+	by := r.batch.SetNs
+	retime(segments, before, by)
+	if by < 0 {
+		return b.lastNs()
+	}
+	return now
 }
 
 // advance moves the capture clock. It goes back only when the machine's clock
@@ -188,7 +216,12 @@ func (r *Ring) fill(b block) {
 	following := r.blockAt(r.next + 1)
 	r.batch.Segments, r.batch.Behind = segs, following.ready()
 	r.batch.More = !b.timedOut() && following.packets() > 0
-	r.advance(max(last, b.lastNs()))
+	r.batch.SetNs = 0
+	now := max(last, b.lastNs())
+	if leaps(now-r.now) || leaps(b.lastNs()-r.now) {
+		now = r.cross(b, segs, now)
+	}
+	r.advance(now)
 }
 
 // Release takes the last Batch back. Its segments are invalid from now on.
