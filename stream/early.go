@@ -141,16 +141,6 @@ func (c *Conn) dropEarly() {
 	c.opening.early, c.opening.cut = nil, false
 }
 
-// relieveOpening frees what is collected. What came behind a login is a hole from then on.
-func (c *Conn) relieveOpening() {
-	if !c.isEarly() {
-		c.opening = nil
-		return
-	}
-	c.dropEarly()
-	c.opening = &opening{cut: true}
-}
-
 // answersEarly takes a server's segment that answers the first early command for the
 // proof that the login was accepted, where the answer to the login is missing: the
 // sequence id is 1, and none of the exchange.

@@ -79,6 +79,20 @@ func (c *Conn) Relieve() {
 	c.Settle(c.lastNs)
 }
 
+// relieveOpening frees what is collected. A TLS session is reported without its
+// ServerHello; what came behind a login is a hole from then on.
+func (c *Conn) relieveOpening() {
+	switch {
+	case c.isEarly():
+		c.dropEarly()
+		c.opening = &opening{cut: true}
+	case c.opening != nil && c.opening.tls:
+		c.startOpaque()
+	default:
+		c.opening = nil
+	}
+}
+
 // Shrink frees what a connection keeps only to be fast. The caller does so when
 // it has been idle for a while.
 func (c *Conn) Shrink() {

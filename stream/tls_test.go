@@ -70,3 +70,35 @@ func TestTLSBehindJump(t *testing.T) {
 		}
 	}
 }
+
+// TestRelievedHello: a TLS session whose ServerHello is given up to free memory is
+// reported all the same, without what the rest would have told.
+func TestRelievedHello(t *testing.T) {
+	for _, mode := range []probe.Mode{probe.ModeFull, probe.ModeStatus} {
+		var out strings.Builder
+		k := newTalk(func(e *Event) { out.WriteString(eventText(e)) })
+		k.env = NewEnv(Config{Mode: mode}, k.env.emit)
+		k.open(40000)
+		for _, line := range []string{"syn", "greeting", "login bob shop ssl", "raw s 16 03 03 00 31 02 00 00 2d 03",
+			"relieve", "raw s 03 \"01234567890123456789012345678901\" 00 13 01 00 00 05 00 2b 00 02 03 04", "fin"} {
+			if line == "relieve" {
+				k.flush()
+				k.conn.Relieve()
+				if k.conn.Keeps() != 0 || k.env.Stats.KeptBytes != 0 {
+					t.Errorf("%d bytes are kept", k.conn.Keeps())
+				}
+			} else if err := k.line(line); err != nil {
+				t.Fatal(err)
+			}
+		}
+		k.close()
+		checkLedger(t, k.env)
+		got := out.String()
+		if strings.Count(got, "\n") != 2 || !strings.HasPrefix(got, "session_start id=1 thread=7") || !strings.Contains(got, "visibility=tls") || !strings.Contains(got, "\nsession_end") {
+			t.Errorf("mode %s:\n%s", mode, got)
+		}
+		if s := &k.env.Stats; s.TLSSessions != 1 || s.Unrecognized != 0 {
+			t.Errorf("mode %s: %d TLS sessions, %d connections not recognized", mode, s.TLSSessions, s.Unrecognized)
+		}
+	}
+}
