@@ -149,9 +149,13 @@ func (h *hold) reaches(to end) bool {
 	return h.serverHost.IsValid()
 }
 
-// with are the readings with one more, without those that ended before ns.
+// with are the readings with one more, without those that ended before ns, or, by a
+// clock that was set back since, behind the beginning of the last.
 func (p proxyReadings) with(r reading, ns int64) proxyReadings {
 	old := p.readings
+	if n := len(old); n > 0 && old[n-1].endedNs > r.beganNs {
+		old = nil
+	}
 	for len(old) > 0 && old[0].endedNs < ns {
 		old = old[1:]
 	}

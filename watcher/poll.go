@@ -59,7 +59,7 @@ func (w *Watcher) read(ctx context.Context, asked []wanted) error {
 	if err := w.readDetails(ctx, s, found); err != nil {
 		w.server.drop() // the list is good all the same
 	}
-	s.EndNs = time.Now().UnixNano()
+	s.BeginNs, s.EndNs = span(began, time.Now())
 	s.NoDetails = cmp.Or(w.own.details, w.tooSlow())
 	w.serial++
 	s.Serial = w.serial
@@ -70,6 +70,14 @@ func (w *Watcher) read(ctx context.Context, asked []wanted) error {
 		w.server.leave() // a privilege that is granted now counts from the next login on
 	}
 	return nil
+}
+
+// span is the time of a reading in the machine's clock as it is at its end. Had the
+// clock been set back meanwhile, the beginning as it was read would say that the list
+// is of later than what it does not show yet.
+func span(began, ended time.Time) (beginNs, endNs int64) {
+	endNs = ended.UnixNano()
+	return endNs - int64(ended.Sub(began)), endNs
 }
 
 // place tells where the server is. Addresses of this machine may come and go.

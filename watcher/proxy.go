@@ -95,7 +95,7 @@ const (
 
 // read asks for the sessions that hold a backend connection now.
 func (p *proxy) read(ctx context.Context) (reading, error) {
-	r := reading{beganNs: time.Now().UnixNano(), held: map[backend]hold{}}
+	r, began := reading{held: map[backend]hold{}}, time.Now()
 	question := fromProxyExtended
 	if p.readings.sticky {
 		question = fromProxy
@@ -128,7 +128,7 @@ func (p *proxy) read(ctx context.Context) (reading, error) {
 	for b := range twice {
 		delete(r.held, b)
 	}
-	r.endedNs = time.Now().UnixNano()
+	r.beganNs, r.endedNs = span(began, time.Now())
 	return r, err
 }
 
