@@ -22,7 +22,7 @@ func FuzzSpoolRecords(f *testing.F) {
 		}
 		payload := fr.zw.EncodeAll(raw, nil)
 		d := newMemDisk()
-		file := &memFile{d, &memData{b: append(make([]byte, frameHeader), payload...)}}
+		file := &memFile{d: d, f: &memData{b: append(make([]byte, frameHeader), payload...)}}
 		c := numbered(7)
 		before := len(c.b)
 		err := fr.decode(c, file, frame{length: len(payload), events: events, payload: crc32.Checksum(payload, castagnoli)})

@@ -26,7 +26,7 @@ const (
 // four places, oldest first: the batch that is being delivered, the spool, the
 // queue, the lanes' chunks. Two goroutines move them: deliver takes a batch from
 // the spool, or from the queue if the spool is empty; relieve moves chunks from
-// the queue to the spool while the sink is down or slow.
+// the queue to the spool while the sink is down or slow, or the spool unreadable.
 type outlet struct {
 	Output
 	q    *queue
@@ -82,7 +82,7 @@ func (o *outlet) start(running *sync.WaitGroup) {
 // next fills the batch. It returns false when nothing will come any more, or
 // deliveries were given up.
 func (o *outlet) next() bool {
-	for o.ctx.Err() == nil {
+	for pause := time.Duration(0); o.ctx.Err() == nil; {
 		o.linger()
 		if o.fill() {
 			return true
@@ -90,12 +90,26 @@ func (o *outlet) next() bool {
 		if lines, _, closed := o.q.backlog(); closed && lines == 0 && (o.Spool == nil || o.Spool.Empty()) {
 			return false
 		}
+		wake, again := o.q.wake, (<-chan time.Time)(nil)
+		if o.unread() != nil {
+			pause = min(max(2*pause, firstRetry), o.Retry)
+			wake, again = nil, time.After(pause)
+		}
 		select {
-		case <-o.q.wake:
+		case <-wake:
+		case <-again:
 		case <-o.ctx.Done():
 		}
 	}
 	return false
+}
+
+// unread is why the spool holds events that cannot be read now, or nil.
+func (o *outlet) unread() error {
+	if o.Spool == nil {
+		return nil
+	}
+	return o.Spool.unread()
 }
 
 // linger waits a moment if there is something to deliver, but not much.
@@ -117,7 +131,8 @@ func (o *outlet) linger() {
 	}
 }
 
-// fill takes a batch from the spool, or if that is empty from the queue.
+// fill takes a batch from the spool, or if that is empty from the queue. What waits
+// behind a spool that cannot be read does not overtake it.
 func (o *outlet) fill() bool {
 	o.order.Lock()
 	defer o.order.Unlock()
@@ -125,6 +140,9 @@ func (o *outlet) fill() bool {
 	o.taken = o.taken[:0]
 	if o.Spool != nil && o.Spool.read(&o.batch.chunk, o.BatchBytes) {
 		return true
+	}
+	if o.unread() != nil {
+		return false
 	}
 	for len(o.batch.b) < o.BatchBytes {
 		c := o.q.tryPop()
@@ -256,7 +274,7 @@ func (o *outlet) downError() error {
 }
 
 // hurry gives deliveries up CloseWait after the queue was closed, or at once if
-// the sink is down and the spool keeps everything.
+// the sink is down, or the spool cannot be read, and the spool keeps everything.
 func (o *outlet) hurry() {
 	select {
 	case <-o.ended:
@@ -272,7 +290,7 @@ func (o *outlet) hurry() {
 			return
 		case now := <-poll.C:
 			keeps := o.Spool != nil
-			if keeps && o.downError() != nil || now.After(deadline) && (keeps || !o.wait) {
+			if keeps && (o.downError() != nil || o.unread() != nil) || now.After(deadline) && (keeps || !o.wait) {
 				o.cancel()
 			}
 		}
@@ -295,11 +313,12 @@ func (o *outlet) relieve() {
 	}
 }
 
-// pressed tells whether events should go to disk: the sink is down, or the queue
-// fills up, unless the lanes wait for it anyway.
+// pressed tells whether events should go to disk: the sink is down, or the spool
+// before them cannot be read, or the queue fills up, unless the lanes wait for it
+// anyway.
 func (o *outlet) pressed() bool {
 	_, used, _ := o.q.backlog()
-	return o.downError() != nil || used > spoolAbove && !o.wait
+	return o.downError() != nil || o.unread() != nil || used > spoolAbove && !o.wait
 }
 
 // spoolOne moves the oldest chunk. Where the disk refuses, the queue goes on

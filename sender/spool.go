@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"sync"
 	"time"
 )
@@ -49,6 +50,7 @@ type Spool struct {
 	active   *segment   // the last of segments, if it is open for appending
 	dirty    []spoolFile
 	dirDirty bool
+	leftover []string // files that could not be removed
 	mark     mark
 
 	reader   spoolFile // of the oldest segment, or nil
@@ -67,7 +69,7 @@ type SpoolStats struct {
 	Events    uint64 // that wait, including those that were read
 	Bytes     int64
 	Segments  int
-	Inherited uint64 // events that earlier runs had left
+	Inherited uint64 // events that earlier runs had left, as far as their files could be read
 	// Oldest is about when the first of Events came to the spool; zero if there is
 	// none. Of what an earlier run left only the end of its file is known.
 	Oldest time.Time
@@ -80,7 +82,8 @@ type SpoolStats struct {
 	DamagedPlaces uint64 // places in files that are not whole frames
 	TornTails     uint64 // files whose end is not a whole frame, as a crash leaves them
 	Refused       uint64 // appends that failed: disk full, MinFree, write errors
-	LastError     error  // of the latest Refused, sync or damage
+	LastError     error  // of the latest Refused, sync, failed reading or damage
+	Unread        error  // why the oldest event cannot be read now; nil: it can
 }
 
 // ErrSpoolSpace means that the disk has no room that the spool may take.
@@ -169,15 +172,16 @@ func (s *Spool) noted(err error) error {
 	return err
 }
 
-// Empty tells whether nothing waits to be read.
+// Empty tells whether nothing waits to be read, as far as is known.
 func (s *Spool) Empty() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.events() == uint64(s.inflight)
+	return s.events() == uint64(s.inflight) && !slices.ContainsFunc(s.segments, func(g *segment) bool { return g.uncounted })
 }
 
 // read appends the oldest records that were not read to c, as whole frames until
-// c has most bytes of lines. It tells whether there were any. An ack must follow.
+// c has most bytes of lines. It tells whether there were any: an ack must follow.
+// If there were none there are none, or unread says why they cannot be read now.
 func (s *Spool) read(c *chunk, most int) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -191,11 +195,20 @@ func (s *Spool) read(c *chunk, most int) bool {
 		}
 		fr, err := s.nextFrame(g)
 		if err == nil {
-			s.readFrame(g, fr, c)
+			if !s.readFrame(g, fr, c) {
+				break
+			}
 			continue
 		}
 		if len(c.recs) > before || s.inflight > 0 {
 			break // the segment can go when that is acknowledged
+		}
+		if errors.Is(err, errUnread) && !s.hopeless(g, err) {
+			break
+		}
+		if g.uncounted {
+			s.cutShort(g, err)
+			continue
 		}
 		if err != io.EOF {
 			s.damage(err)
@@ -207,7 +220,17 @@ func (s *Spool) read(c *chunk, most int) bool {
 	return len(c.recs) > before
 }
 
-func (s *Spool) readFrame(g *segment, fr frame, c *chunk) {
+// readFrame takes the records of a frame, or what is lost of it. It returns false if
+// the frame cannot be read now.
+func (s *Spool) readFrame(g *segment, fr frame, c *chunk) bool {
+	before := len(c.recs)
+	err := s.framer.decode(c, s.reader, fr)
+	if errors.Is(err, errUnread) && !s.hopeless(g, err) {
+		return false
+	}
+	if err == nil {
+		g.tries, s.stats.Unread = 0, nil
+	}
 	inherited := g.spans == nil
 	if fr.at > s.readOff {
 		if inherited {
@@ -218,8 +241,7 @@ func (s *Spool) readFrame(g *segment, fr frame, c *chunk) {
 	s.readOff = fr.end()
 	fr.events = min(fr.events, g.events)
 	g.events -= fr.events
-	before := len(c.recs)
-	if err := s.framer.decode(c, s.reader, fr); err != nil {
+	if err != nil {
 		s.stats.Damaged += uint64(fr.events)
 		s.stats.Dropped += uint64(fr.events)
 		if inherited {
@@ -231,6 +253,7 @@ func (s *Spool) readFrame(g *segment, fr frame, c *chunk) {
 		s.earlier.take(c, before)
 	}
 	g.spans.take(c.recs[before:], &s.holes)
+	return true
 }
 
 func (s *Spool) damage(err error) {
@@ -274,6 +297,7 @@ func (s *Spool) Sync() error {
 	defer s.syncing.Unlock()
 	s.mu.Lock()
 	s.expire()
+	s.sweep()
 	files, dir := s.dirty, s.dirDirty
 	s.dirty, s.dirDirty = nil, false
 	s.mu.Unlock()

@@ -283,6 +283,7 @@ func TestSpoolErrors(t *testing.T) {
 			d := newMemDisk()
 			r := &script{s: memSpool(t, d, SpoolConfig{})}
 			d.failAt, d.err = d.ops+at, full
+			d.failTo = d.failAt + int(seed)
 			if at%3 == 0 {
 				d.err = nil // a short write without an error
 			}

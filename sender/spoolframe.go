@@ -98,7 +98,7 @@ func parseHeader(h []byte, at int64) (frame, bool) {
 func (f *framer) next(file spoolFile, off, size int64) (frame, error) {
 	var h [frameHeader]byte
 	if off+frameHeader <= size {
-		if _, err := file.ReadAt(h[:], off); err != nil {
+		if err := readAt(file, h[:], off); err != nil {
 			return frame{}, err
 		}
 		if fr, ok := parseHeader(h[:], off); ok && fr.end() <= size {
@@ -114,7 +114,7 @@ func (f *framer) search(file spoolFile, off, size int64) (frame, error) {
 	buf := make([]byte, window)
 	for off+frameHeader <= size {
 		part := buf[:min(window, size-off)]
-		if _, err := file.ReadAt(part, off); err != nil && err != io.EOF {
+		if err := readAt(file, part, off); err != nil && err != io.EOF {
 			return frame{}, err
 		}
 		for i := 0; i+frameHeader <= len(part); i++ {
@@ -134,13 +134,26 @@ func (f *framer) search(file spoolFile, off, size int64) (frame, error) {
 
 var errDamaged = errors.New("damaged")
 
+// errUnread is in the error of a file that could not be opened or read: it says
+// nothing of what is in it.
+var errUnread = errors.New("not read")
+
+// readAt fills p. Its error is io.EOF, where the file is too short, or has errUnread.
+func readAt(file spoolFile, p []byte, off int64) error {
+	_, err := file.ReadAt(p, off)
+	if err != nil && err != io.EOF {
+		err = fmt.Errorf("%w: %w", errUnread, err)
+	}
+	return err
+}
+
 // decode appends the records of a frame to c. On an error c is unchanged.
 func (f *framer) decode(c *chunk, file spoolFile, fr frame) error {
 	if cap(f.buf) < fr.length {
 		f.buf = make([]byte, fr.length)
 	}
 	payload := f.buf[:fr.length]
-	if _, err := file.ReadAt(payload, fr.at+frameHeader); err != nil {
+	if err := readAt(file, payload, fr.at+frameHeader); err != nil {
 		return err
 	}
 	if crc32.Checksum(payload, castagnoli) != fr.payload {

@@ -23,8 +23,14 @@ type memDisk struct {
 	ops     int   // that change something, so far
 	crashAt int   // the op that is cut in half, and after which nothing works; 0 = none
 	failAt  int   // the op that fails
+	failTo  int   // and all from it to this one, if there are more
 	err     error // with this
 	off     bool
+
+	reads          int    // opens, reads and lists, so far
+	badFrom, badTo int    // the reads of [badFrom, badTo) that fail
+	badName        string // and all of this file
+	readErr        error  // with this
 
 	free, total uint64
 }
@@ -50,10 +56,22 @@ func (d *memDisk) op() (half bool, err error) {
 		d.off = true
 		return true, errCrash
 	}
-	if d.ops == d.failAt {
+	if d.ops == d.failAt || d.ops > d.failAt && d.ops <= d.failTo {
 		return true, d.err
 	}
 	return false, nil
+}
+
+// read counts a reading of a file, or of the directory, which has no name.
+func (d *memDisk) read(name string) error {
+	if d.off {
+		return errCrash
+	}
+	d.reads++
+	if d.badFrom <= d.reads && d.reads < d.badTo || name != "" && name == d.badName {
+		return d.readErr
+	}
+	return nil
 }
 
 // A loss is how a machine comes back.
@@ -104,15 +122,15 @@ func (d *memDisk) create(name string) (spoolFile, error) {
 	}
 	f := &memData{modified: d.now}
 	d.files[name] = f
-	return &memFile{d, f}, nil
+	return &memFile{d, f, name}, nil
 }
 
 func (d *memDisk) open(name string) (spoolFile, error) {
-	if d.off {
-		return nil, errCrash
+	if err := d.read(name); err != nil {
+		return nil, err
 	}
 	if f := d.files[name]; f != nil {
-		return &memFile{d, f}, nil
+		return &memFile{d, f, name}, nil
 	}
 	return nil, fs.ErrNotExist
 }
@@ -129,6 +147,9 @@ func (d *memDisk) remove(name string) error {
 }
 
 func (d *memDisk) list() ([]spoolEntry, error) {
+	if err := d.read(""); err != nil {
+		return nil, err
+	}
 	var out []spoolEntry
 	for name, f := range d.files {
 		out = append(out, spoolEntry{name, int64(len(f.b)), f.modified})
@@ -154,7 +175,7 @@ func (d *memDisk) openAppend(name string) (auditFile, error) {
 			return nil, err
 		}
 	}
-	return &memFile{d, d.files[name]}, nil
+	return &memFile{d, d.files[name], name}, nil
 }
 
 func (d *memDisk) rename(from, to string) error {
@@ -170,8 +191,9 @@ func (d *memDisk) rename(from, to string) error {
 }
 
 type memFile struct {
-	d *memDisk
-	f *memData
+	d    *memDisk
+	f    *memData
+	name string
 }
 
 func (f *memFile) Write(p []byte) (int, error) {
@@ -188,8 +210,8 @@ func (f *memFile) Write(p []byte) (int, error) {
 }
 
 func (f *memFile) ReadAt(p []byte, off int64) (int, error) {
-	if f.d.off {
-		return 0, errCrash
+	if err := f.d.read(f.name); err != nil {
+		return 0, err
 	}
 	if off >= int64(len(f.f.b)) {
 		return 0, io.EOF

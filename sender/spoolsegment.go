@@ -1,10 +1,10 @@
 package sender
 
 import (
-	"encoding/binary"
+	"errors"
 	"fmt"
-	"hash/crc32"
 	"io"
+	"io/fs"
 	"slices"
 	"strconv"
 	"strings"
@@ -13,7 +13,6 @@ import (
 
 const (
 	segmentSuffix = ".seg"
-	markName      = "position"
 	// firstSegment leaves numbers below it for records that are put back.
 	firstSegment = 1 << 40
 )
@@ -29,6 +28,11 @@ type segment struct {
 	spans   spans     // nil if an earlier run has written it
 	torn    bool      // of an earlier run: what follows its frames cannot be read
 	skipped bool      // of an earlier run: the file before it is missing
+
+	uncounted bool      // of an earlier run: events are only those before counted
+	counted   int64     // behind the last frame that was counted
+	tries     int       // readings that have failed since one did not
+	failing   time.Time // when the first of these was
 }
 
 func segmentName(n uint64) string { return fmt.Sprintf("%016x%s", n, segmentSuffix) }
@@ -41,7 +45,10 @@ func (s *Spool) load() error {
 	if err != nil {
 		return err
 	}
-	number, off := s.mark.load(s)
+	number, off, err := s.mark.load(s)
+	if err != nil {
+		return err
+	}
 	for _, e := range entries {
 		hex, ok := strings.CutSuffix(e.name, segmentSuffix)
 		n, err := strconv.ParseUint(hex, 16, 64)
@@ -49,9 +56,7 @@ func (s *Spool) load() error {
 			continue
 		}
 		if n < number {
-			if err := s.files.remove(e.name); err != nil {
-				return err
-			}
+			s.remove(e.name)
 			continue
 		}
 		s.segments = append(s.segments, &segment{number: n, size: e.size, first: e.modified, last: e.modified})
@@ -69,10 +74,11 @@ func (s *Spool) load() error {
 			s.readOff = from
 		}
 		g.skipped = i > 0 && s.segments[i-1].number+1 != g.number
-		if err := s.count(g, from); err != nil {
-			return err
-		}
 		s.bytes += g.size
+		g.uncounted, g.counted = true, from
+		if err := s.count(g); err != nil {
+			s.stats.LastError = err
+		}
 	}
 	s.mark.last = max(number, firstSegment)
 	if n := len(s.segments); n > 0 {
@@ -95,28 +101,35 @@ func (s *Spool) probe() error {
 	return s.files.remove(name)
 }
 
-// count counts the events behind from, by the frames' headers.
-func (s *Spool) count(g *segment, from int64) error {
-	f, err := s.files.open(g.name())
+// count counts the events of a segment that were not counted, by the frames'
+// headers. On an error it has counted those before.
+func (s *Spool) count(g *segment) error {
+	f, err := s.open(g)
 	if err != nil {
 		return err
 	}
 	defer f.Close()
-	for off := from; off < g.size; {
-		fr, err := s.framer.next(f, off, g.size)
+	for g.counted < g.size {
+		fr, err := s.framer.next(f, g.counted, g.size)
 		if err == io.EOF {
 			s.stats.TornTails++
-			g.torn, g.size = true, off
-			return nil
+			s.cut(g)
+			break
 		}
 		if err != nil {
-			s.damage(fmt.Errorf("%s: %w", g.name(), err))
-			return nil
+			return fmt.Errorf("%s: %w", g.name(), err)
 		}
 		g.events += fr.events
-		off = fr.end()
+		g.counted = fr.end()
 	}
+	g.uncounted = false
 	return nil
+}
+
+// cut forgets what a segment has behind the frames that were counted.
+func (s *Spool) cut(g *segment) {
+	s.bytes -= g.size - g.counted
+	g.torn, g.size = true, g.counted
 }
 
 func (s *Spool) segmentBytes() int64 { return min(maxSegmentBytes, s.cfg.MaxBytes/8) }
@@ -124,7 +137,7 @@ func (s *Spool) segmentBytes() int64 { return min(maxSegmentBytes, s.cfg.MaxByte
 // begin opens a new segment behind all others.
 func (s *Spool) begin() error {
 	g := &segment{number: s.mark.last + 1, spans: spans{}}
-	f, err := s.files.create(g.name())
+	f, err := s.create(g)
 	if err != nil {
 		return fmt.Errorf("begin spool segment: %w", err)
 	}
@@ -184,7 +197,7 @@ func (s *Spool) prepend(c *chunk) error {
 	if err := s.mark.file.sync(); err != nil {
 		return fmt.Errorf("sync spool: %w", err)
 	}
-	f, err := s.files.create(g.name())
+	f, err := s.create(g)
 	if err != nil {
 		return fmt.Errorf("begin spool segment: %w", err)
 	}
@@ -192,7 +205,7 @@ func (s *Spool) prepend(c *chunk) error {
 	if err := s.write(g, b, c.recs); err != nil {
 		f.Close()
 		s.dirty = slices.DeleteFunc(s.dirty, func(d spoolFile) bool { return d == f })
-		_ = s.files.remove(g.name()) // what is left of it is a torn tail
+		s.remove(g.name()) // what is left of it is a torn tail
 		return err
 	}
 	g.file, s.dirDirty = nil, true
@@ -277,115 +290,49 @@ func (s *Spool) giveUp(g *segment) {
 }
 
 // discard forgets a segment and removes its file. A file that cannot be removed
-// is behind the mark, and goes at the next start.
+// is behind the mark, and goes later or at the next start.
 func (s *Spool) discard(g *segment) {
 	if g == s.active {
 		s.retire()
 	}
 	if len(s.segments) > 0 && g == s.segments[0] {
 		s.closeReader()
-		s.readOff = 0
+		s.readOff, s.stats.Unread = 0, nil
 		_ = s.mark.set(s, g.number+1, 0) // else it is delivered twice
 	}
 	s.segments = slices.DeleteFunc(s.segments, func(x *segment) bool { return x == g })
 	s.bytes -= g.size
-	if err := s.files.remove(g.name()); err != nil {
+	s.remove(g.name())
+}
+
+// remove removes a file, or leaves it to sweep.
+func (s *Spool) remove(name string) {
+	if err := s.files.remove(name); err != nil {
 		s.stats.LastError = err
+		s.leftover = append(s.leftover, name)
 	}
 	s.dirDirty = true
 }
 
-func (s *Spool) nextFrame(g *segment) (frame, error) {
-	if s.readOff >= g.size {
-		return frame{}, io.EOF
-	}
-	if s.reader == nil {
-		f, err := s.files.open(g.name())
-		if err != nil {
-			return frame{}, err
-		}
-		s.reader = f
-	}
-	return s.framer.next(s.reader, s.readOff, g.size)
-}
-
-func (s *Spool) closeReader() {
-	if s.reader != nil {
-		s.reader.Close()
-		s.reader = nil
+// sweep tries again to remove what could not be removed.
+func (s *Spool) sweep() {
+	names := s.leftover
+	s.leftover = nil
+	for _, name := range names {
+		s.remove(name)
 	}
 }
 
-// A mark is the file that says how far the spool is delivered: number and offset
-// of a frame, and their sum; the last whole entry counts. Without it everything
-// is delivered again.
-type mark struct {
-	file spoolFile
-	size int64
-	last uint64 // greatest number a segment ever had
-}
-
-const (
-	markBytes = 20
-	// maxMarkBytes is when the file is begun anew.
-	maxMarkBytes = 64 << 10
-)
-
-func (m *mark) load(s *Spool) (number uint64, off int64) {
-	f, err := s.files.open(markName)
-	if err != nil {
-		return 0, 0
+// create makes the file of a new segment. What has its name is left of one that is
+// done with, or of a try that failed.
+func (s *Spool) create(g *segment) (spoolFile, error) {
+	f, err := s.files.create(g.name())
+	if !errors.Is(err, fs.ErrExist) {
+		return f, err
 	}
-	defer f.Close()
-	var e [markBytes]byte
-	for at := int64(0); ; at += markBytes {
-		if n, _ := f.ReadAt(e[:], at); n < markBytes {
-			return number, off
-		}
-		if crc32.Checksum(e[:16], castagnoli) == binary.LittleEndian.Uint32(e[16:]) {
-			number, off = binary.LittleEndian.Uint64(e[:]), int64(binary.LittleEndian.Uint64(e[8:]))
-		}
+	if err := s.files.remove(g.name()); err != nil {
+		return nil, err
 	}
-}
-
-// set appends an entry. It is not synced: after a power failure records may be
-// delivered twice.
-func (m *mark) set(s *Spool, number uint64, off int64) (err error) {
-	defer func() {
-		if err != nil {
-			err = fmt.Errorf("write position of the spool: %w", err)
-			s.stats.LastError = err
-		}
-	}()
-	if m.file == nil || m.size >= maxMarkBytes {
-		m.close()
-		if err := s.files.remove(markName); err != nil {
-			return err
-		}
-		if m.file, err = s.files.create(markName); err != nil {
-			m.file = nil
-			return err
-		}
-		m.size = 0
-	}
-	var e [markBytes]byte
-	binary.LittleEndian.PutUint64(e[:], number)
-	binary.LittleEndian.PutUint64(e[8:], uint64(off))
-	binary.LittleEndian.PutUint32(e[16:], crc32.Checksum(e[:16], castagnoli))
-	n, err := m.file.Write(e[:])
-	m.size += int64(n)
-	if err == nil && n < markBytes {
-		err = io.ErrShortWrite
-	}
-	if err != nil {
-		m.size = maxMarkBytes // a part of an entry is in it: begin anew
-	}
-	return err
-}
-
-func (m *mark) close() {
-	if m.file != nil {
-		m.file.Close()
-		m.file = nil
-	}
+	s.leftover = slices.DeleteFunc(s.leftover, func(name string) bool { return name == g.name() })
+	return s.files.create(g.name())
 }

@@ -40,6 +40,7 @@ func (g *growth) take(n uint64, now time.Time) (begins, ends bool) {
 type lossWatch struct {
 	log                    *slog.Logger
 	lost, refused, damaged growth
+	unread                 bool
 }
 
 // look logs what has changed. st and sp are the output's counts and its spool's,
@@ -50,6 +51,13 @@ func (w *lossWatch) look(st sender.Stats, sp sender.SpoolStats, now time.Time) {
 		w.log.Warn("the spool takes nothing, events wait in memory", "err", sp.LastError)
 	} else if ends {
 		w.log.Info("the spool takes events again")
+	}
+	if unread := sp.Unread != nil; unread != w.unread {
+		if w.unread = unread; unread {
+			w.log.Warn("the spool cannot be read, events wait behind it", "err", sp.Unread)
+		} else {
+			w.log.Info("the spool is read again")
+		}
 	}
 	if begins, _ := w.damaged.take(sp.DamagedPlaces, now); begins {
 		w.log.Warn("the spool is damaged, what cannot be read of it is lost", "events", sp.Damaged, "err", sp.LastError)

@@ -34,6 +34,9 @@ func TestLossWatch(t *testing.T) {
 		{61, sender.Stats{SpoolDropped: 5, Refused: 7}, sender.SpoolStats{DamagedPlaces: 1, Damaged: 3, DroppedSize: 2, Refused: 9}, []string{`level=WARN msg="events are lost" "queue full"=7 "spool full"=2 "too old"=0 damaged=3 "refused by the sink"=0`}},
 		{62, sender.Stats{SpoolDropped: 5, Refused: 7, Unwanted: 1}, sender.SpoolStats{DamagedPlaces: 1, Damaged: 3, DroppedSize: 2, Refused: 9}, nil},
 		{67, sender.Stats{SpoolDropped: 5, Unwanted: 1, Refused: 7}, sender.SpoolStats{DamagedPlaces: 1, Damaged: 3, DroppedSize: 2, Refused: 9}, []string{`level=WARN msg="no more events are lost" lost=3`}},
+		{68, sender.Stats{SpoolDropped: 5, Unwanted: 1, Refused: 7}, sender.SpoolStats{DamagedPlaces: 1, Damaged: 3, DroppedSize: 2, Refused: 9, Unread: full}, []string{`level=WARN msg="the spool cannot be read, events wait behind it" err="no space left"`}},
+		{69, sender.Stats{SpoolDropped: 5, Unwanted: 1, Refused: 7}, sender.SpoolStats{DamagedPlaces: 1, Damaged: 3, DroppedSize: 2, Refused: 9, Unread: torn}, nil},
+		{70, sender.Stats{SpoolDropped: 5, Unwanted: 1, Refused: 7}, sender.SpoolStats{DamagedPlaces: 1, Damaged: 3, DroppedSize: 2, Refused: 9}, []string{`level=INFO msg="the spool is read again"`}},
 	} {
 		b.Reset()
 		w.look(c.st, c.sp, time.Unix(int64(1000+c.second), 0))
