@@ -32,43 +32,40 @@ func (c *Conn) isEarly() bool {
 // readExchange reads what the client sends between its login and the answer to it. It
 // returns what is to be read as commands.
 func (c *Conn) readExchange(s *probe.Segment, b []byte) []byte {
-	st := &c.env.Stats
-	for len(b) > 0 {
-		if c.isEarly() || c.commandBegins(b) {
-			switch {
-			case c.answered(s):
+	keep := 0 // a part of the exchange is a secret
+	unanswered := c.env.config.Mode == probe.ModeNone
+	if unanswered {
+		if ok, _ := c.looksZipped(b); ok && c.session.Compression != "" {
+			c.acceptLogin(nil)
+			return b
+		}
+		keep = c.env.config.MaxSQLBytes + keepSlack
+	}
+	for len(b) > 0 && c.phase == phaseAuth {
+		if !unanswered && (c.isEarly() || c.commandBegins(b)) {
+			if c.answered(s) {
 				c.acceptLogin(nil)
 				c.reportEarly()
 				return b
-			case c.env.config.Mode != probe.ModeNone:
-				c.holdEarly(s, b)
-				return nil
-			case c.request.have == 0 && (looksLikeCommand(b) || c.zipAhead(b)):
-				c.acceptLogin(nil)
-				return b
 			}
-			c.skip(b, &c.requestBytes)
+			c.holdEarly(s, b)
 			return nil
 		}
-		// A part of the exchange is a secret: it is not kept.
-		n, _ := c.request.next(b, s.TimeNs, 0, &c.env.whole)
-		st.ParsedBytes += uint64(n)
+		n, p := c.request.next(b, s.TimeNs, keep, &c.env.whole)
+		c.env.Stats.ParsedBytes += uint64(n)
 		c.requestBytes += uint64(n)
 		b = b[n:]
+		if p != nil {
+			c.requestPacket(p, 0)
+		}
 	}
-	return nil
+	return b
 }
 
 // answered reports that the client had read more of the server when it sent s than was
 // captured: the answer to its login.
 func (c *Conn) answered(s *probe.Segment) bool {
 	return c.env.config.Mode == probe.ModeStatus && s.Flags&probe.ACK != 0 && seqLess(c.server.next, s.Ack) && !jumps(c.server.next, s.Ack)
-}
-
-// zipAhead reports that b begins with a compressed command, as the login asked for.
-func (c *Conn) zipAhead(b []byte) bool {
-	ok, _ := c.looksZipped(b)
-	return ok && c.session.Compression != ""
 }
 
 // holdEarly keeps b, which ends a segment of the client, until the login is answered.

@@ -55,6 +55,8 @@ func TestEarlyCommands(t *testing.T) {
 			[]string{"session_start user=eve/login db=shop aborted", "session_end"}},
 		{"none", probe.ModeNone, login + "gap s 17\nfin", // the answer is never seen
 			[]string{"session_start user=eve/login db=shop id=", "command 1 Query user=eve/login db=shop sql=\"drop table t\"", "session_end"}},
+		{"none, behind what is no command", probe.ModeNone, "syn\ngreeting\nlogin eve shop\nc+ 0\nc+ 0 50\nc+ 0 03 \"drop table t\"\nc+ 0 50\n",
+			[]string{"session_start user=eve/login db=shop id=", "command 1 Query user=eve/login db=shop sql=\"drop table t\"", "session_end"}},
 		{"none, compressed", probe.ModeNone, zipLogin + "gap s 17\nfin",
 			[]string{"session_start user=eve/login db=shop id=", "command 1 Ping user=eve/login db=shop", "session_end"}},
 	} {

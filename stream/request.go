@@ -176,6 +176,11 @@ func (c *Conn) requestPacket(p *packet, flags EventFlags) {
 	switch c.phase {
 	case phaseLogin:
 		c.readLogin(p)
+	case phaseAuth: // otherwise early.go has it
+		if c.env.config.Mode == probe.ModeNone && p.seq == 0 && p.length > 0 && plausibleCommand(p.body, p.length) {
+			c.acceptLogin(nil)
+			c.readCommand(p, flags)
+		}
 	case phaseCommand:
 		c.readCommand(p, flags)
 	}
