@@ -4,6 +4,7 @@ package speed
 
 import (
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 
@@ -36,11 +37,21 @@ func TestServerCost(t *testing.T) {
 			percent(ratios["p50"][i]), percent(ratios["p99"][i]), percent(ratios["machine"][i]), percent(ratios["processes"][i]), added)
 	}
 	again, ring, agent := 0, 1, 2
-	if high := ratios["p50"][agent].High; high > pick(2., 1.05) {
-		t.Errorf("p50 may be %.1f %% higher", 100*(high-1))
-	}
 	if !*long {
+		// A second in which the machine was away for a part says nothing: the least of
+		// some rounds counts, on both sides.
+		least := func(outcomes []outcome) float64 { return slices.Min(each(outcomes, p50)) }
+		for tries := 0; least(got[3]) > 2*least(base) && tries < 3; tries++ {
+			more := r.rounds(2, trial{nobody, load}, trial{sqlwitness(), load})
+			base, got[3] = append(base, more[0]...), append(got[3], more[1]...)
+		}
+		if with, without := least(got[3]), least(base); with > 2*without {
+			t.Errorf("p50 is %.0f µs with an agent, and %.0f without", with, without)
+		}
 		return
+	}
+	if high := ratios["p50"][agent].High; high > 1.05 {
+		t.Errorf("p50 may be %.1f %% higher", 100*(high-1))
 	}
 	if points := 100 * (ratios["processes"][agent].Estimate - ratios["processes"][ring].Estimate); points > 4 {
 		t.Errorf("%.1f points of processor time above ring only, want at most 4", points)
