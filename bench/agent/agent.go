@@ -39,8 +39,8 @@ type Agent struct {
 }
 
 const (
-	startTimeout = 20 * time.Second
-	stopTimeout  = 30 * time.Second
+	startTimeout = time.Minute
+	stopTimeout  = time.Minute
 )
 
 // Start runs argv, which holds the program, perhaps with a prefix, and its

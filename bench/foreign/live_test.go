@@ -73,21 +73,28 @@ func record(t *testing.T, sinks string) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		for end := time.Now().Add(30 * time.Second); !strings.Contains(a.Stderr(), "the server is watched"); time.Sleep(20 * time.Millisecond) {
-			if time.Now().After(end) {
-				t.Fatalf("the server is not watched: %s", a.Stderr())
-			}
-		}
+		await(t, a, "the server is watched")
 		for i := range 8 {
 			work(t, srv.Addr("127.0.0.1"), i)
 		}
 		if run == 0 {
 			configure("most")
 			syscall.Kill(a.Pid(), syscall.SIGHUP)
+			await(t, a, "the rules were taken over")
 		}
-		time.Sleep(3 * time.Second)
+		time.Sleep(3 * time.Second) // some reports
 		if err := a.Stop(); err != nil {
 			t.Fatalf("%v: %s", err, a.Stderr())
+		}
+	}
+}
+
+// await waits until the agent has said something.
+func await(t *testing.T, a *agent.Agent, text string) {
+	t.Helper()
+	for end := time.Now().Add(30 * time.Second); !strings.Contains(a.Stderr(), text); time.Sleep(20 * time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatalf("the agent does not say %q: %s", text, a.Stderr())
 		}
 	}
 }

@@ -175,7 +175,7 @@ func (s *Server) Shutdown() {
 	s.cmd.Process.Signal(syscall.SIGTERM)
 	select {
 	case <-s.exited:
-	case <-time.After(20 * time.Second):
+	case <-time.After(startTimeout):
 		s.cmd.Process.Kill()
 		<-s.exited
 	}

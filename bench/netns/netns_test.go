@@ -61,7 +61,7 @@ func carry(t *testing.T, p *Pair, addr string) {
 		t.Fatal(err)
 	}
 	defer l.Close()
-	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 	defer cancel()
 	conn, err := p.Client.Dial(ctx, "tcp", addr)
 	if err != nil {

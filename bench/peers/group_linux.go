@@ -111,7 +111,7 @@ func (g *group) ended() bool {
 // long again as a filter needs to be set on it. It works for every tool, whatever
 // it says at its start.
 func (g *group) waitCapturing(ctx context.Context) error {
-	const patience, settle = 15 * time.Second, 500 * time.Millisecond
+	const patience, settle = time.Minute, 500 * time.Millisecond
 	for until := time.Now().Add(patience); time.Now().Before(until); {
 		if g.ended() {
 			return fmt.Errorf("it ended at its start: %s", g.stderr())

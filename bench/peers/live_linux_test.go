@@ -40,6 +40,9 @@ func TestToolsLive(t *testing.T) {
 				t.Skip("not on this machine: ", missing)
 			}
 			r, err := Measure(ctx, &tool, load, 300)
+			for tries := 0; err == nil && r.Behind && tries < 2; tries++ { // it was ended before it had done its work
+				r, err = Measure(ctx, &tool, load, 300)
+			}
 			if err != nil {
 				t.Fatal(err)
 			}
