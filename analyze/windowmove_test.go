@@ -136,6 +136,13 @@ func TestWindowsMeetAgain(t *testing.T) {
 		if st := third.stats; st.Alerts != 1 || st.Learned != 0 {
 			t.Fatalf("%+v", st)
 		}
+		give(newMember(t, dir, rules), 0, 5, 2)
+		give(newMember(t, dir, rules), 0, 4, 3)
+		fourth := newMember(t, dir, rules)
+		give(fourth, 4, 9, 2, 3) // 2 has raised one, so the key is quiet
+		if st := fourth.stats; st.Alerts != 0 || st.Events != 9 {
+			t.Fatalf("%+v", st)
+		}
 		last := newMember(t, dir, rules)
 		give(last, 3, 8, 1) // one that raised it is gone, and the key is quiet still
 		if st := last.stats; st.Alerts != 0 {
@@ -146,7 +153,7 @@ func TestWindowsMeetAgain(t *testing.T) {
 
 // A state whose windows have one partition for all that they hold is read.
 func TestWindowsOfAnEarlierForm(t *testing.T) {
-	const text = `{"offsets":{"1":2},"lanes":{"db1\u0000b\u00001":{"first":1,"last":2,"events":2,"partition":1}},
+	const text = `{"offsets":{"0":2,"1":2},"lanes":{"db1\u0000b\u00001":{"first":1,"last":2,"events":2,"partition":1}},
 		"counted":{"a":{"db1":{"marks":[{"at":1767225600000000000},{"at":1767225600000000000}],"partition":1}},
 		"b":{"db1":{"quiet":1767225660000000000,"partition":1}}}}`
 	rules, err := ParseRules([]byte(`{rules: [{name: a, severity: low, when: 'true', count: 3, window: 10m, by: [agent]},
@@ -156,17 +163,15 @@ func TestWindowsOfAnEarlierForm(t *testing.T) {
 	}
 	path := filepath.Join(t.TempDir(), "state.json")
 	for _, c := range []struct {
-		moved bool
-		want  []string
-	}{{false, []string{"a"}}, {true, []string{"b"}}} {
+		partition int // that is kept
+		want      []string
+	}{{1, []string{"a"}}, {0, []string{"b"}}} {
 		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
 		m := newMember(t, path, rules)
-		if c.moved {
-			if _, err := m.own(map[int]int64{0: 0}, time.Now()); err != nil {
-				t.Fatal(err)
-			}
+		if _, err := m.own(map[int]int64{c.partition: 2}, time.Now()); err != nil {
+			t.Fatal(err)
 		}
 		for range 2 { // the form that is written now says the same
 			if err := m.state.save(nil); err != nil {
@@ -178,7 +183,7 @@ func TestWindowsOfAnEarlierForm(t *testing.T) {
 			t.Fatal(err)
 		}
 		if got := m.f.said("alert", "rule"); !slices.Equal(got, c.want) {
-			t.Errorf("moved=%t: %q, want %q", c.moved, got, c.want)
+			t.Errorf("kept %d: %q, want %q", c.partition, got, c.want)
 		}
 	}
 }
