@@ -149,10 +149,14 @@ func (r *Rule) compile() (err error) {
 			return fmt.Errorf("by: %q is no text field", f)
 		}
 	}
-	r.program, err = expr.Compile(r.When, expr.Env(Event{}), expr.AsBool(), expr.Patch(guard{}),
+	g := newGuard()
+	r.program, err = expr.Compile(r.When, append(g.options(), expr.Env(Event{}), expr.AsBool(),
 		expr.Function("known", func(p ...any) (any, error) { return known(p[0]), nil }, new(func(any) bool)),
 		expr.Function("cidr", func(p ...any) (any, error) { return cidr(p[0].(string), p[1].(string)) }, new(func(string, string) bool)),
-		expr.Function("hour", func(p ...any) (any, error) { return hour(p[0].(string)), nil }, new(func(string) float64)))
+		expr.Function("hour", func(p ...any) (any, error) { return hour(p[0].(string)), nil }, new(func(string) float64)))...)
+	if err == nil {
+		err = g.check(r.When)
+	}
 	return err
 }
 

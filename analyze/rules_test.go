@@ -85,6 +85,8 @@ func TestParseRules(t *testing.T) {
 		"{rules: [{" + ok + ", when: 'rows > user'}]}":                      "invalid operation",
 		"{rules: [{" + ok + ", when: 'rows + 1'}]}":                         "expected bool",
 		"{rules: [{" + ok + ", when: 'rows >'}]}":                           "unexpected token",
+		"{rules: [{" + ok + ", when: '$env.user != \"x\"'}]}":               "$env is not for rules; name the field (1:1)",
+		"{rules: [{" + ok + ", when: 'get($env, \"user\") != \"x\"'}]}":     "name the field (1:5)",
 		"{rules: [{name: a, severity: grave, when: 'true'}]}":               `severity "grave"`,
 		"{rules: [{severity: low, when: 'true'}]}":                          "rule 1 has no name",
 		"{rules: [{" + ok + ", when: 'true'}, {" + ok + ", when: 'true'}]}": "rule 2 has no name of its own",
@@ -106,39 +108,71 @@ func TestParseRules(t *testing.T) {
 	}
 }
 
+// doubled gives a name to twice a number, and to twice that, and so on, often enough that
+// nobody can look at each use of each.
+func doubled(field string) string {
+	when := "let v0 = " + field + "; "
+	for i := range 40 {
+		when += fmt.Sprintf("let v%d = v%d + v%d; ", i+1, i, i)
+	}
+	return when + "v40 != 1"
+}
+
 // A comparison with a field that the event does not have is false.
 func TestUnknownIsFalse(t *testing.T) {
 	const bare = `{"v":1,"time":"2026-01-01T13:30:00.5Z"}`
 	const full = `{"v":1,"time":"2026-01-01T13:30:00.5Z","rows":5,"user":"bob","client_ip":"10.1.2.3","error_code":1045,"db":""}`
 	for when, want := range map[string][2]bool{
-		"rows > 1":                      {false, true},
-		"rows < 9":                      {false, true},
-		"rows == 5":                     {false, true},
-		"rows != 4":                     {false, true},
-		"rows in [4, 5]":                {false, true},
-		"rows not in [7]":               {true, true}, // not of a comparison that is false
-		"error_code in [1045, 1046]":    {false, true},
-		`user == "bob"`:                 {false, true},
-		`user != "eve"`:                 {false, true},
-		`user in ["bob"]`:               {false, true},
-		`user contains "o"`:             {false, true},
-		`user matches ".*"`:             {false, true},
-		`user startsWith ""`:            {false, true},
-		`user >= "a"`:                   {false, true},
-		`user == program`:               {false, false},
-		`program == session`:            {false, false},
-		`"x" in traits`:                 {false, false},
-		"known(user)":                   {false, true},
-		"not known(rows)":               {true, false},
-		"known(db)":                     {false, true},
-		"db == ''":                      {false, true},
-		"rows / 5 >= 1 or known(lane)":  {true, true},
-		"sql_truncated":                 {false, false},
-		`cidr(client_ip, "10.0.0.0/8")`: {false, true},
-		`cidr(client_ip, "11.0.0.0/8")`: {false, false},
-		`hour(time) == 13`:              {true, true},
-		`labels["env"] == "x"`:          {false, false},
-		`let u = user; u == "bob"`:      {false, true},
+		"rows > 1":                                    {false, true},
+		"rows < 9":                                    {false, true},
+		"rows == 5":                                   {false, true},
+		"rows != 4":                                   {false, true},
+		"rows in [4, 5]":                              {false, true},
+		"rows not in [7]":                             {true, true}, // not of a comparison that is false
+		"error_code in [1045, 1046]":                  {false, true},
+		`user == "bob"`:                               {false, true},
+		`user != "eve"`:                               {false, true},
+		`user in ["bob"]`:                             {false, true},
+		`user contains "o"`:                           {false, true},
+		`user matches ".*"`:                           {false, true},
+		`user startsWith ""`:                          {false, true},
+		`user >= "a"`:                                 {false, true},
+		`user == program`:                             {false, false},
+		`program == session`:                          {false, false},
+		`"x" in traits`:                               {false, false},
+		"known(user)":                                 {false, true},
+		"not known(rows)":                             {true, false},
+		"known(db)":                                   {false, true},
+		"db == ''":                                    {false, true},
+		"rows / 5 >= 1 or known(lane)":                {true, true},
+		"sql_truncated":                               {false, false},
+		`cidr(client_ip, "10.0.0.0/8")`:               {false, true},
+		`cidr(client_ip, "11.0.0.0/8")`:               {false, false},
+		`hour(time) == 13`:                            {true, true},
+		`labels["env"] == "x"`:                        {false, false},
+		`let u = user; u == "bob"`:                    {false, true},
+		`lower(user) != "root"`:                       {false, true},
+		`len(user) < 20`:                              {false, true},
+		`"root" != user + "x"`:                        {false, true},
+		`user[0:1] in ["b", "\xff"]`:                  {false, true},
+		`int(rows) < 9`:                               {false, true},
+		`max(rows, 1) > 0`:                            {false, true},
+		`(rows > 4 ? 1 : 2) > 0`:                      {false, true},
+		`(user == "bob") != false`:                    {false, true},
+		`any(["a"], # != user)`:                       {false, true},
+		`lower(user) not in ["root"]`:                 {true, true},
+		`let u = user; u != "x"`:                      {false, true},
+		`let n = rows; n != 4`:                        {false, true},
+		`let u = user; any(["a"], # != u)`:            {false, true},
+		`let u = lower(user); let l = len(u); l < 20`: {false, true},
+		`any([1], (let u = user; u != "x")) or any([1], (let u = "a"; u == "b"))`: {false, true},
+		`let u = "a"; let p = program; u != "x" or p != "x"`:                      {true, true},
+		`let k = known(user); k == false`:                                         {true, false},
+		doubled("rows"):                                                           {false, true},
+		`known(user) != true`:                                                     {true, false},
+		`known(lower(user))`:                                                      {false, true},
+		`known(lower(user)) == false`:                                             {true, false},
+		`let u = lower(user); known(u)`:                                           {false, true},
 	} {
 		rules, err := ParseRules(fmt.Appendf(nil, "{rules: [{name: a, severity: low, when: %q}]}", when))
 		if err != nil {

@@ -94,7 +94,8 @@ func TestRuleUnknown(t *testing.T) {
 	}
 	for _, field := range []string{"user", "db", "program", "client_ip", "sql_command", "digest", "error", "tls_version", "end_reason"} {
 		for _, when := range []string{field + ` == "x"`, field + ` != "x"`, field + ` == ""`, field + ` in ["", "x"]`, field + ` contains ""`, field + ` startsWith ""`, field + ` matches ".*"`,
-			`len(` + field + `) == 0`, `lower(` + field + `) == ""`, "known(" + field + ")"} {
+			`len(` + field + `) == 0`, `lower(` + field + `) == ""`, "known(" + field + ")",
+			`let v = ` + field + `; v != "x"`, `let v = lower(` + field + `); let n = len(v); n < 1`, `let v = ` + field + `; any(["x"], # != v)`} {
 			if matches(t, when, bare()) {
 				t.Errorf("%s is true", when)
 			}
@@ -104,16 +105,24 @@ func TestRuleUnknown(t *testing.T) {
 		}
 	}
 	for _, field := range []string{"rows", "affected_rows", "duration_us", "stmt_id", "error_code", "session_seq", "connection_id", "client_port", "commands", "sql_bytes"} {
-		for _, when := range []string{field + " == 0", field + " != 1", field + " < 1", field + " <= 0", field + " >= 0", field + " > -1", field + " + 1 > 0", "0 == " + field, field + " in [0]", "known(" + field + ")"} {
+		for _, when := range []string{field + " == 0", field + " != 1", field + " < 1", field + " <= 0", field + " >= 0", field + " > -1", field + " + 1 > 0", "0 == " + field, field + " in [0]", "known(" + field + ")",
+			"let n = " + field + "; n < 1", "let n = " + field + "; let m = n + n; m == 0 and true"} {
 			if matches(t, when, bare()) {
 				t.Errorf("%s is true", when)
 			}
 		}
 	}
+	doubled := "let v0 = rows; "
+	for i := range 40 { // more uses of rows than anybody can look at
+		doubled += fmt.Sprintf("let v%d = v%d + v%d; ", i+1, i, i)
+	}
+	if doubled += "v40 != 1"; matches(t, doubled, bare()) || !matches(t, doubled, fieldsEvent()) {
+		t.Error(doubled)
+	}
 	if matches(t, `cidr(client_ip, "0.0.0.0/0", "::/0")`, bare()) {
 		t.Error("an unknown address is in a network")
 	}
-	for _, when := range []string{`len(tables) == 0`, `not ("x" in traits)`, `"x" not in flags`, `sql_truncated == false`} {
+	for _, when := range []string{`len(tables) == 0`, `let k = known(user); k == false`, `let v = "x"; let u = user; v != "y" or u != "y"`, `not ("x" in traits)`, `"x" not in flags`, `sql_truncated == false`} {
 		if !matches(t, when, bare()) {
 			t.Errorf("%s is false", when)
 		}

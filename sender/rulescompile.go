@@ -143,9 +143,25 @@ type walker func(n *ast.Node)
 func (w walker) Visit(n *ast.Node) { w(n) }
 
 // fieldsOf are the fields that n names, as bits.
-func fieldsOf(n ast.Node) (mask uint64) {
-	ast.Walk(&n, walker(func(n *ast.Node) {
-		if id, ok := (*n).(*ast.IdentifierNode); ok {
+func fieldsOf(n ast.Node) (mask uint64) { return variables(nil).fieldsOf(n) }
+
+// fieldsOf are the fields that n names, itself or by a variable, as bits.
+func (v variables) fieldsOf(n ast.Node) (mask uint64) {
+	seen := make(map[ast.Node]bool)
+	var collect func(n ast.Node)
+	collect = func(n ast.Node) {
+		if seen[n] {
+			return
+		}
+		seen[n] = true
+		ast.Walk(&n, walker(func(n *ast.Node) {
+			id, ok := (*n).(*ast.IdentifierNode)
+			if !ok {
+				return
+			}
+			if value := v[id]; value != nil {
+				collect(value)
+			}
 			name := id.Value
 			if name == "hour" {
 				name = timeField
@@ -153,8 +169,9 @@ func fieldsOf(n ast.Node) (mask uint64) {
 			if i, ok := ruleFieldByName[name]; ok {
 				mask |= 1 << i
 			}
-		}
-	}))
+		}))
+	}
+	collect(n)
 	return mask
 }
 
@@ -217,10 +234,11 @@ func compileOptions() []expr.Option {
 	for _, f := range ruleFields {
 		env[f.name], env[knownPrefix+f.name] = f.zero, false
 	}
+	named := variables{}
 	return []expr.Option{
 		expr.Env(env), expr.AsBool(), expr.DisableBuiltin("now"), expr.MaxNodes(2000),
 		expr.Function("cidr", inPrefix, new(func(string, []netip.Prefix) bool)),
 		expr.Function("hour", hourIn, new(func(int, *time.Location) int)),
-		expr.Patch(walker(patchCalls)), expr.Patch(walker(patchComparisons)),
+		expr.Patch(walker(patchCalls)), expr.Patch(walker(named.note)), expr.Patch(walker(named.patchComparisons)),
 	}
 }

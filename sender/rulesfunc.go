@@ -75,9 +75,25 @@ func refuse(n ast.Node, why string) {
 
 func isField(name string) bool { _, ok := ruleFieldByName[name]; return ok }
 
+// variables are the values of the identifiers that let has given a name to.
+type variables map[*ast.IdentifierNode]ast.Node
+
+// note notes what a let gives a name to.
+func (v variables) note(n *ast.Node) {
+	let, ok := (*n).(*ast.VariableDeclaratorNode)
+	if !ok {
+		return
+	}
+	ast.Walk(&let.Expr, walker(func(n *ast.Node) {
+		if id, ok := (*n).(*ast.IdentifierNode); ok && id.Value == let.Name {
+			v[id] = let.Value
+		}
+	}))
+}
+
 // patchComparisons makes a comparison with an unknown false: `a < b` becomes
-// `known_a and known_b and a < b`.
-func patchComparisons(n *ast.Node) {
+// `known_a and known_b and a < b`. What let has given a name to counts as itself.
+func (v variables) patchComparisons(n *ast.Node) {
 	b, ok := (*n).(*ast.BinaryNode)
 	if !ok {
 		return
@@ -87,7 +103,7 @@ func patchComparisons(n *ast.Node) {
 	default:
 		return
 	}
-	mask := fieldsOf(b)
+	mask := v.fieldsOf(b)
 	var guarded ast.Node = b
 	for i := range ruleFields {
 		if mask&(1<<i) != 0 {
