@@ -146,11 +146,12 @@ func (s *KafkaSink) Deliver(ctx context.Context, b *Batch) error {
 
 // A laneBatch is the records of one lane in a batch.
 type laneBatch struct {
-	batch          *Batch
-	lane           uint16
-	index          []int
-	stubs, refused int
-	err            error
+	batch   *Batch
+	lane    uint16
+	index   []int
+	stubs   int
+	refused []int
+	err     error
 }
 
 // lanes are the indexes of the records of each lane, in order.
@@ -163,19 +164,20 @@ func (b *Batch) lanes() map[uint16][]int {
 	return out
 }
 
-// finish notes that a lane of the batch is acknowledged.
-func (b *Batch) finish(lane uint16, stubs, refused int) {
+// finish notes that a lane of the batch is acknowledged, but for what was refused.
+func (b *Batch) finish(lane uint16, stubs int, refused []int) {
 	if b.done == nil {
 		b.done = map[uint16]bool{}
 	}
 	b.done[lane] = true
 	b.Stubs += stubs
-	b.Refused += refused
+	b.Refused += len(refused)
+	b.refused = append(b.refused, refused...)
 }
 
 func (s *KafkaSink) deliverLane(ctx context.Context, l *laneBatch) error {
 	key := laneKey(l.batch.agent, int(l.lane))
-	l.stubs, l.refused = 0, 0
+	l.stubs, l.refused = 0, l.refused[:0]
 	p := producer{s, key, partitionOf(key, int(s.partitions.Load()))}
 	return p.produce(ctx, l, l.index)
 }
@@ -234,7 +236,7 @@ func (p *producer) produce(ctx context.Context, l *laneBatch, index []int) error
 	case err == nil:
 		l.stubs++
 	case refusesRecord(err):
-		l.refused++
+		l.refused = append(l.refused, index[0])
 	default:
 		return err
 	}

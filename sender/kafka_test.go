@@ -6,12 +6,14 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
 
+	"github.com/klauspost/compress/zstd"
 	"github.com/segmentio/kafka-go"
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kfake"
@@ -292,6 +294,9 @@ func TestKafkaTooLarge(t *testing.T) {
 				if st.Unwanted != 20 || st.Written != 0 {
 					t.Errorf("%+v", st)
 				}
+				if got := s.queue.all[0].holes.of(0); !slices.Equal(got, []seqRange{{1, 20}}) {
+					t.Errorf("named %v", got)
+				}
 				readTopic(t, c.ListenAddrs(), 0)
 				return
 			}
@@ -307,6 +312,75 @@ func TestKafkaTooLarge(t *testing.T) {
 			}
 		})
 	}
+}
+
+// What a broker refuses for itself is named in the next report of its lane: by the run
+// that made it, if an earlier one has left it in the spool.
+func TestKafkaNamesWhatIsRefused(t *testing.T) {
+	c := fakeKafka(t)
+	var down atomic.Bool
+	onBatch(t, c, func(b *kmsg.RecordBatch) *kerr.Error {
+		switch {
+		case down.Load():
+			return kerr.NotEnoughReplicas
+		case batchHas(t, b, "refuse_me"):
+			return kerr.InvalidRecord
+		}
+		return nil
+	})
+	dir := t.TempDir()
+	run := func(boot string) *Sender {
+		return NewTo(Config{Agent: "db1", Boot: boot, Mask: true}, Output{Name: "kafka", Records: kafkaSink(t, c, nil), Spool: testSpool(t, dir), Retry: time.Millisecond, Linger: 50 * time.Millisecond})
+	}
+	put := func(s *Sender, users ...string) {
+		for _, user := range users {
+			e := benchEvent("select 1")
+			e.User = user
+			s.Lane(0).Put(e)
+		}
+		s.Lane(0).Flush()
+	}
+	down.Store(true)
+	s := run("t0")
+	put(s, "a", "refuse_me", "a")
+	eventually(t, "all on disk", func() bool { return s.Stats().Spooled == 3 })
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	down.Store(false)
+	s = run("t1")
+	eventually(t, "the earlier run's", func() bool { return s.Stats().Written == 2 })
+	put(s, "a", "a", "a", "refuse_me", "refuse_me", "a")
+	eventually(t, "this run's", func() bool { return s.Stats().Written == 6 })
+	s.Announce(Notice{Type: TypeAgentReport})
+	s.Lane(0).Flush()
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	st := s.Stats()
+	balanced(t, st)
+	if st.Unwanted != 3 || st.Written != 7 {
+		t.Errorf("%+v", st)
+	}
+	ms := readTopic(t, c.ListenAddrs(), 7)
+	report := string(ms[6].Value)
+	for _, want := range []string{`"holes":[[4,5]]`, `"earlier_holes":[{"sink":"kafka","boot":"t0","lane":0,"from":2,"to":2}]`, `"earlier_damage":{"kafka":{"events":1,"named":1,"places":0}}`} {
+		if !strings.Contains(report, want) {
+			t.Errorf("no %s in %s", want, report)
+		}
+	}
+}
+
+// batchHas tells whether a record of the batch holds a text.
+func batchHas(t *testing.T, b *kmsg.RecordBatch, text string) bool {
+	t.Helper()
+	zr, _ := zstd.NewReader(nil)
+	defer zr.Close()
+	raw, err := zr.DecodeAll(b.Records, nil)
+	if err != nil {
+		t.Error(err)
+	}
+	return bytes.Contains(raw, []byte(text))
 }
 
 // One lane that a broker does not take leaves the others alone, and those are not

@@ -102,7 +102,7 @@ func (l *Lane) appendNotice(dst []byte, n *Notice) []byte {
 }
 
 // appendHoles appends which seq of the lane there are, and which of them the queue
-// to each output has refused or its spool given up: whoever reads that output misses
+// to each output or its other side has refused, or its spool given up: whoever reads that output misses
 // those. Of the first output they are called holes.
 func (l *Lane) appendHoles(dst []byte) []byte {
 	dst = appendUintField(dst, `,"seq_from":`, 1)

@@ -3,6 +3,7 @@ package sender
 import (
 	"context"
 	"fmt"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -30,6 +31,7 @@ const (
 type outlet struct {
 	Output
 	q    *queue
+	boot string
 	wait bool
 
 	ctx    context.Context // of deliveries; its end gives them up
@@ -46,7 +48,7 @@ type outlet struct {
 	down atomic.Pointer[error]
 }
 
-func newOutlet(q *queue, o Output, agent string, wait bool) *outlet {
+func newOutlet(q *queue, o Output, agent, boot string, wait bool) *outlet {
 	if o.BatchBytes <= 0 {
 		o.BatchBytes = DefaultBatchBytes
 	}
@@ -59,7 +61,7 @@ func newOutlet(q *queue, o Output, agent string, wait bool) *outlet {
 	if o.CloseWait <= 0 {
 		o.CloseWait = DefaultCloseWait
 	}
-	out := &outlet{Output: o, q: q, wait: wait, ended: make(chan struct{})}
+	out := &outlet{Output: o, q: q, boot: boot, wait: wait, ended: make(chan struct{})}
 	out.batch.agent, out.batch.done = agent, map[uint16]bool{}
 	out.ctx, out.cancel = context.WithCancel(context.Background())
 	return out
@@ -200,6 +202,7 @@ func (o *outlet) settle() {
 // of the others.
 func (o *outlet) release(delivered, bytes int, rest func(st *Stats)) {
 	b := &o.batch
+	o.nameRefused()
 	o.q.release(o.taken, func(st *Stats) {
 		st.Written += uint64(delivered - b.Refused)
 		st.WrittenBytes += uint64(bytes)
@@ -207,6 +210,22 @@ func (o *outlet) release(delivered, bytes int, rest func(st *Stats)) {
 		st.Stubs += uint64(b.Stubs)
 		rest(st)
 	})
+}
+
+// nameRefused names the events of the batch that the other side refused for
+// themselves, as holes of the run that made them.
+func (o *outlet) nameRefused() {
+	b := &o.batch
+	slices.Sort(b.refused)
+	for _, i := range b.refused {
+		lane, seq := b.recs[i].lane, b.recs[i].seq
+		if boot := bootOf(b.line(i)); len(o.taken) > 0 || boot == nil || string(boot) == o.boot {
+			o.q.holes.add(lane, seqRange{seq, seq})
+		} else {
+			o.Spool.earlier.refuse(string(boot), lane, seq)
+		}
+	}
+	b.refused = b.refused[:0]
 }
 
 // putBack moves a batch that came from the queue to the head of the spool. It

@@ -258,7 +258,7 @@ func (h *half) Deliver(_ context.Context, b *Batch) error {
 		for _, i := range index {
 			h.took[lane] = append(h.took[lane], b.recs[i].seq)
 		}
-		b.finish(lane, 0, 0)
+		b.finish(lane, 0, nil)
 	}
 	if h.fine {
 		return nil

@@ -119,6 +119,7 @@ type Batch struct {
 	done    map[uint16]bool
 	Stubs   int
 	Refused int
+	refused []int // which of them, as far as the other side says so
 }
 
 // Events is how many records the batch holds.
@@ -127,5 +128,5 @@ func (b *Batch) Events() int { return len(b.recs) }
 func (b *Batch) reset() {
 	b.chunk.reset()
 	clear(b.done)
-	b.Stubs, b.Refused = 0, 0
+	b.Stubs, b.Refused, b.refused = 0, 0, b.refused[:0]
 }

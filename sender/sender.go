@@ -117,7 +117,7 @@ func NewTo(cfg Config, outputs ...Output) *Sender {
 			s.done.Go(s.locals[i].run)
 			continue
 		}
-		s.outlets[i] = newOutlet(q, outputs[i], cfg.Agent, cfg.Wait)
+		s.outlets[i] = newOutlet(q, outputs[i], cfg.Agent, cfg.Boot, cfg.Wait)
 		s.outlets[i].start(&s.done)
 	}
 	s.startSelection()

@@ -13,7 +13,7 @@ type bootRange struct {
 	seqRange
 }
 
-// earlier is what the spool has lost of what earlier runs left in it. Its files do not
+// earlier is what is lost of what earlier runs left in the spool. Its files do not
 // say which seq they hold, so a loss has a name only between two records of the same
 // run and lane that were read: what came between them was in the spool or was refused,
 // for nothing passes a spool that is not empty. Any goroutine may ask; one notes.
@@ -83,6 +83,21 @@ func (e *earlier) take(c *chunk, from int) {
 		}
 		l.seq, l.lost = max(l.seq, r.seq), false
 	}
+}
+
+// refuse notes an event that was read, and that the other side refused for itself.
+func (e *earlier) refuse(boot string, lane uint16, seq uint64) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.events++
+	if n := len(e.holes); n > 0 && e.holes[n-1].boot == boot && e.holes[n-1].lane == lane && e.holes[n-1].to+1 == seq {
+		e.holes[n-1].to = seq
+	} else if n < maxHoles {
+		e.holes = append(e.holes, bootRange{boot, lane, seqRange{seq, seq}})
+	} else {
+		return
+	}
+	e.named++
 }
 
 // bootOf is the boot of a line, borrowed; nil if it has none. No value of a member is

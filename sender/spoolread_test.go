@@ -292,7 +292,7 @@ func TestOutletWaitsForTheSpool(t *testing.T) {
 	spool := memSpool(t, d, SpoolConfig{})
 	spool.Append(numbered(1))
 	q := newQueue(1<<20, func() {})
-	o := newOutlet(q, Output{Name: "s", Records: &station{}, Spool: spool, Linger: time.Millisecond}, "", true)
+	o := newOutlet(q, Output{Name: "s", Records: &station{}, Spool: spool, Linger: time.Millisecond}, "", "", true)
 	defer o.cancel()
 	var tally Stats
 	q.push(numbered(2), &tally, false)
