@@ -41,6 +41,7 @@ type consumeConfig struct {
 
 // receive takes batches of agents and gives them to the configured sinks.
 func receive(args []string, stdout *os.File, stderr io.Writer, log *slog.Logger) error {
+	signal.Ignore(syscall.SIGHUP) // logrotate(8) sends it; files are reopened without
 	c := defaultConfig()
 	if err := noArguments(parseFlags("receive", args, &c, stderr)); err != nil {
 		return err
@@ -67,7 +68,6 @@ func receive(args []string, stdout *os.File, stderr io.Writer, log *slog.Logger)
 		return errors.Join(fmt.Errorf("receive.listen: %w", err), closeOutputs(outputs))
 	}
 	log.Info("receiving", "listen", taker.Addr())
-	signal.Ignore(syscall.SIGHUP) // logrotate(8) sends it; files are reopened without
 	admin.serve(log, collector(slices.Concat(receiveFamilies, receiveStateFamilies), receiveMetrics(taker, outputs)))
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
@@ -78,6 +78,7 @@ func receive(args []string, stdout *os.File, stderr io.Writer, log *slog.Logger)
 
 // consume reads the topic, proves that nothing is missing, and applies alert rules.
 func consume(args []string, stdout *os.File, stderr io.Writer, log *slog.Logger) error {
+	signal.Ignore(syscall.SIGHUP) // as receive: the end is SIGTERM, which keeps the state
 	c := defaultConfig()
 	if err := noArguments(parseFlags("consume", args, &c, stderr)); err != nil {
 		return err

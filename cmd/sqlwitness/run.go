@@ -32,6 +32,7 @@ func runLive(args []string, stdout *os.File, stderr io.Writer, log *slog.Logger)
 }
 
 func runEngine(open openEngine, args []string, stdout *os.File, stderr io.Writer, log *slog.Logger) error {
+	hup := hangups()
 	c := defaultConfig()
 	rest, err := parseFlags("run", args, &c, stderr)
 	if err != nil {
@@ -73,7 +74,7 @@ func runEngine(open openEngine, args []string, stdout *os.File, stderr io.Writer
 	if err != nil {
 		return err
 	}
-	l := &live{filter: filter, engine: engine, pipeline: p, admin: admin, log: log}
+	l := &live{filter: filter, engine: engine, pipeline: p, admin: admin, hangups: hup, log: log}
 	return l.run(stderr)
 }
 
@@ -114,6 +115,7 @@ type live struct {
 	admin    *admin
 	watched  *watcher.Watcher // nil: no account is configured
 	accounts *accounts        // nil like watched
+	hangups  <-chan os.Signal // SIGHUPs since the start
 	log      *slog.Logger
 
 	mu     sync.Mutex

@@ -70,17 +70,23 @@ type changeEvent struct {
 	PreviousRules  string `json:"previous_rules_hash"`
 }
 
+// hangups are the SIGHUPs from now on. None ends the process any more, neither while
+// nobody takes them yet nor when nobody does any more: a run that delivers the rest
+// would lose it.
+func hangups() <-chan os.Signal {
+	hup := make(chan os.Signal, 1)
+	signal.Notify(hup, syscall.SIGHUP)
+	return hup
+}
+
 // reload reads the configuration file anew at SIGHUP and takes its rules over, at
 // once and for all lanes. What is wrong keeps the rules in force.
 func (l *live) reload(ctx context.Context) {
-	hup := make(chan os.Signal, 1)
-	signal.Notify(hup, syscall.SIGHUP)
-	defer signal.Stop(hup)
 	for {
 		select {
 		case <-ctx.Done():
 			return
-		case <-hup:
+		case <-l.hangups:
 		}
 		if err := l.reloadRules(); err != nil {
 			l.log.Warn("the configuration was not taken over, the rules stay", "err", err)
