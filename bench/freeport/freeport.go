@@ -9,8 +9,10 @@ import (
 	"math/rand/v2"
 	"net"
 	"os"
+	"path/filepath"
 	"strconv"
 	"sync"
+	"syscall"
 	"testing"
 )
 
@@ -18,32 +20,56 @@ import (
 // that little is left, are given out: servers that are no test's are mostly below.
 const first, last = 10000, 32000
 
+// blockPorts is how many of them a process has for itself: a client may come back on
+// a port of its own, on which nobody listens while it is away.
+const blockPorts = 1000
+
 var (
 	mu   sync.Mutex
-	next int // 0 = not chosen yet
+	own  block
+	next int
 )
+
+// A block is the ports from low up to high.
+type block struct {
+	low, high int
+	lock      *os.File // holds it until the process ends; nil = none could be had
+}
+
+// takeBlock takes the first block behind number at, of all below end, that no other
+// process has.
+func takeBlock(at, end int) block {
+	n := (end - first) / blockPorts
+	for i := range n {
+		low := first + (at+i)%n*blockPorts
+		lock, err := os.OpenFile(filepath.Join(os.TempDir(), fmt.Sprintf("sqlwitness-ports-%d.lock", low)), os.O_CREATE|os.O_RDWR, 0o600)
+		if err != nil {
+			continue
+		}
+		if syscall.Flock(int(lock.Fd()), syscall.LOCK_EX|syscall.LOCK_NB) == nil {
+			return block{low, low + blockPorts, lock}
+		}
+		lock.Close()
+	}
+	low := first + at%n*blockPorts // another process may have it, too
+	return block{low, low + blockPorts, nil}
+}
 
 // Free is a port that nobody listens on now, on any address, outside the range of
 // net.ipv4.ip_local_port_range, https://docs.kernel.org/networking/ip-sysctl.html.
-// No two calls of a process give the same one until all have been given; processes
-// start at random places.
+// No two calls of a process give the same one until a block of them has been given,
+// and no two processes have the same block.
 func Free() (int, error) {
 	mu.Lock()
 	defer mu.Unlock()
-	end := last
-	if text, err := os.ReadFile("/proc/sys/net/ipv4/ip_local_port_range"); err == nil {
-		var low int
-		if n, _ := fmt.Sscan(string(text), &low); n == 1 && low > first+1000 {
-			end = min(end, low)
-		}
+	if own.high == 0 {
+		own = takeBlock(rand.IntN(last), lastBelowKernels())
+		next = own.low
 	}
-	if next == 0 {
-		next = first + rand.IntN(end-first)
-	}
-	for range end - first {
+	for range blockPorts {
 		port := next
-		if next++; next >= end {
-			next = first
+		if next++; next >= own.high {
+			next = own.low
 		}
 		l, err := net.Listen("tcp", ":"+strconv.Itoa(port))
 		if err != nil {
@@ -52,6 +78,17 @@ func Free() (int, error) {
 		return port, l.Close()
 	}
 	return 0, errors.New("no port is free")
+}
+
+// lastBelowKernels is last, or where the kernel's range begins.
+func lastBelowKernels() int {
+	if text, err := os.ReadFile("/proc/sys/net/ipv4/ip_local_port_range"); err == nil {
+		var low int
+		if n, _ := fmt.Sscan(string(text), &low); n == 1 && low > first+1000 {
+			return min(last, low)
+		}
+	}
+	return last
 }
 
 // Port is a free port for a test.

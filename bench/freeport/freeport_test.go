@@ -39,16 +39,34 @@ func TestFree(t *testing.T) {
 	}
 }
 
-// At the end of the ports the search goes on at the first.
+// At the end of the block the search goes on at its first port.
 func TestFreeWraps(t *testing.T) {
 	Port(t)
-	next = last - 1
+	next = own.high - 1
 	for range 3 {
-		if port := Port(t); port < first || port >= last {
+		if port := Port(t); port < own.low || port >= own.high {
 			t.Fatalf("port %d", port)
 		}
 	}
-	if next > first+1000 {
+	if next > own.low+blockPorts/2 {
 		t.Errorf("the search goes on at %d", next)
+	}
+}
+
+// A block that is taken is not given again, until all are.
+func TestTakeBlock(t *testing.T) {
+	t.Setenv("TMPDIR", t.TempDir())
+	const n = (last - first) / blockPorts
+	seen := map[int]bool{}
+	for range n {
+		b := takeBlock(n-2, last)
+		if b.lock == nil || seen[b.low] || b.low < first || b.high > last {
+			t.Fatalf("block %+v, behind %v", b, seen)
+		}
+		defer b.lock.Close()
+		seen[b.low] = true
+	}
+	if b := takeBlock(3, last); b.lock != nil || b.low != first+3*blockPorts {
+		t.Errorf("block %+v, though all are taken", b)
 	}
 }

@@ -101,7 +101,7 @@ func topic(t testing.TB, name string) string {
 
 func kafkaSink(t *testing.T, topic string, encoding sender.Encoding) *sender.KafkaSink {
 	t.Helper()
-	sink, err := sender.NewKafkaSink(sender.KafkaConfig{KafkaCluster: sender.KafkaCluster{Brokers: []string{shared.Addr}}, Topic: topic, Encoding: encoding, Timeout: 5 * time.Second})
+	sink, err := sender.NewKafkaSink(sender.KafkaConfig{KafkaCluster: sender.KafkaCluster{Brokers: []string{shared.Addr}}, Topic: topic, Encoding: encoding, Timeout: 30 * time.Second})
 	if err != nil {
 		t.Fatal(err)
 	}

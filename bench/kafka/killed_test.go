@@ -45,10 +45,10 @@ type death struct {
 	restarted     time.Time // the next one was started
 }
 
-// bounds of what an agent may be behind: its state is written every second, and
-// capture is given what a busy machine takes.
+// bounds of what an agent may be behind: its state is written every second, and that
+// and the capture are given what a busy machine takes.
 const (
-	stateEvery   = 2500 * time.Millisecond
+	stateEvery   = 6 * time.Second
 	captureDelay = 500 * time.Millisecond
 )
 

@@ -33,6 +33,13 @@ func AuditPlugin(ctx context.Context) (string, error) {
 	}
 	dir := filepath.Join(cache, "sqlwitness-bench", "plugin-"+strings.NewReplacer(":", "_", "/", "_").Replace(version))
 	path := filepath.Join(dir, auditLibrary)
+	if os.Getuid() == 0 { // apt-get fails where another test installs
+		unlock, err := lockInstalling()
+		if err != nil {
+			return "", err
+		}
+		defer unlock()
+	}
 	if _, err := os.Stat(path); err == nil {
 		return path, nil
 	}
