@@ -50,6 +50,8 @@ type Device struct {
 	intake *intake
 	frame  frame // of what was read last
 	ahead  bool  // frame is for the next batch
+	now    int64 // last NowNs handed out
+	clock  clock
 	err    error // how the capture ended, once it has
 
 	using    sync.Mutex // held during Next: Close waits for it
@@ -78,7 +80,7 @@ func OpenDevice(c DeviceConfig) (*Device, error) {
 		return nil, fmt.Errorf("open device %s: %w", c.Name, err)
 	}
 	in.batch.Behind = true // it cannot tell
-	d := &Device{cfg: c, handle: handle, intake: in}
+	d := &Device{cfg: c, handle: handle, intake: in, clock: newClock(), now: time.Now().UnixNano()}
 	d.frame.link = liveLinkType(uint32(handle.LinkType()))
 	if err := d.frame.link.check(); err != nil {
 		handle.Close()
@@ -193,14 +195,33 @@ func (d *Device) drained() bool {
 func (d *Device) handOut() *Batch {
 	now := time.Now()
 	b := &d.intake.batch
-	if len(b.Segments) == 0 {
-		b.NowNs = max(b.NowNs, now.Add(-d.cfg.BatchTimeout-retireSlack).UnixNano())
+	last := now.Add(-d.cfg.BatchTimeout - retireSlack).UnixNano()
+	if n := len(b.Segments); n > 0 {
+		last = b.Segments[n-1].TimeNs
+	} else {
+		b.NowNs = max(b.NowNs, last)
 	}
+	b.SetNs = 0
+	if leaps(b.NowNs-d.now) || leaps(last-d.now) {
+		d.cross(now, last)
+	}
+	d.now = b.NowNs
 	d.intake.settle()
 	if now.Sub(d.asked) > kernelStatsEvery {
 		d.askKernel(now)
 	}
 	return b
+}
+
+// cross looks for where the machine's clock was set in a batch that makes the capture
+// clock leap, or in the one before. The last packet is of the new clock.
+func (d *Device) cross(now time.Time, last int64) {
+	b := &d.intake.batch
+	b.SetNs = d.clock.setNs(now)
+	retime(b.Segments, d.now, b.SetNs)
+	if b.SetNs < 0 {
+		b.NowNs = last
+	}
 }
 
 func (d *Device) finish(err error) error {

@@ -295,3 +295,58 @@ func BenchmarkDevice(b *testing.B) {
 	}
 	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/n, "ns/packet")
 }
+
+// A device's batches tell how far the machine's clock was set, as a ring's.
+func TestDeviceClockSet(t *testing.T) {
+	const ms, step = int64(time.Millisecond), int64(100 * time.Second)
+	for _, c := range []struct {
+		name  string
+		by    int64
+		times []int64 // since the last batch
+	}{
+		{"not set", 0, []int64{1 * ms, 2 * ms}},
+		{"back", -step, []int64{1*ms - step, 2*ms - step}},
+		{"forward", step, []int64{1*ms + step, 2*ms + step}},
+		{"back in the batch", -step, []int64{1 * ms, 2*ms - step}},
+		{"forward in the batch", step, []int64{1 * ms, 2*ms + step}},
+		{"back in silence", -step, nil},
+		{"forward in silence", step, nil},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			in, err := newIntake(&Filter{Ports: []uint16{server4.Port()}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			start := time.Now().UnixNano()
+			d := &Device{intake: in, clock: newClock(), now: start, asked: time.Now()}
+			if in.batch.NowNs = start; len(c.times) == 0 {
+				in.batch.NowNs, d.now = start-c.by, start-c.by // the batch before was told by the clock before
+			}
+			d.clock.aheadNs -= c.by
+			for i, ns := range c.times {
+				in.take(&frame{timeNs: start + ns, data: watchedPacket(uint32(i), 1), link: linkRaw})
+			}
+			b := d.handOut()
+			if set := time.Duration(b.SetNs).Round(time.Second); set != time.Duration(c.by) || len(b.Segments) != len(c.times) {
+				t.Fatalf("set %v, %d segments; want %v and %d", set, len(b.Segments), time.Duration(c.by), len(c.times))
+			}
+			for i := range b.Segments {
+				want := start + c.times[i]
+				if !leaps(c.times[i]) { // of before: SetNs also has what the clock of the test's machine did
+					want += b.SetNs
+				}
+				if b.Segments[i].TimeNs != want {
+					t.Errorf("segment %d is %v away", i, time.Duration(b.Segments[i].TimeNs-want))
+				}
+			}
+			late := b.NowNs - start
+			if len(c.times) > 0 && late != 2*ms+c.by || len(c.times) == 0 && (late < -int64(time.Second) || b.NowNs > time.Now().UnixNano()) {
+				t.Errorf("the clock is at %v", time.Duration(late))
+			}
+			d.Release()
+			if b := d.handOut(); b.SetNs != 0 || d.now != b.NowNs {
+				t.Errorf("set again by %v, at %v for %v", time.Duration(b.SetNs), d.now, b.NowNs)
+			}
+		})
+	}
+}

@@ -58,7 +58,7 @@ type Batch struct {
 	NowNs int64
 	// SetNs is how far the machine's clock, and NowNs with it, was set forward since the
 	// batch before, negative if it was set back: that much is no time that has passed.
-	// 0: it was not, or the source cannot tell, as a file or a Device.
+	// 0: it was not, or the source cannot tell, as a file.
 	SetNs int64
 	// More tells that the source goes on: its next batch comes within a tick.
 	More bool
