@@ -104,6 +104,7 @@ exception Unavailable {
 }
 
 service Collector {
-  // Returns when the collector's sinks have all taken the batch.
+  // Returns when the collector's sinks have all taken the batch. An event without seq
+  // is refused with the connection, and so is what is no Batch.
   Ack put(1: Batch batch) throws (1: Unavailable unavailable)
 }

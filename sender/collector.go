@@ -20,9 +20,12 @@ type CollectorConfig struct {
 	Listen      string    // host:port
 	TLS         TLSConfig // with CertFile and KeyFile; CAFile asks clients for a certificate of it
 	Connections int       // at a time; default 4096
-	// Timeout bounds the coming of a batch, from its length on, its delivery, and the
-	// sending of the answer, each; default 20 s.
+	// Timeout bounds the coming of a batch, from its length on, and its delivery, each;
+	// default 20 s.
 	Timeout time.Duration
+	// Silence is how long a client may make no progress in the middle of a batch, or not
+	// take its answer; default 5 s, at most Timeout.
+	Silence time.Duration
 	// Outputs take what is received: Name, Sink, Records and Notify count. A batch is
 	// acknowledged when all of them have it.
 	Outputs []Output
@@ -48,7 +51,7 @@ type Collector struct {
 	listener net.Listener
 	closing  atomic.Bool
 	busy     chan struct{} // one token per batch being delivered
-	room     receiving
+	room     *receiving
 	local    sync.Mutex  // Sinks are not for several goroutines
 	down     []sinkState // of each output
 
@@ -73,6 +76,10 @@ func NewCollector(cfg CollectorConfig) (*Collector, error) {
 	if cfg.Timeout <= 0 {
 		cfg.Timeout = 20 * time.Second
 	}
+	if cfg.Silence <= 0 {
+		cfg.Silence = 5 * time.Second
+	}
+	cfg.Silence = min(cfg.Silence, cfg.Timeout)
 	tc, err := cfg.TLS.serve()
 	if err != nil {
 		return nil, fmt.Errorf("collector: %w", err)
@@ -84,7 +91,7 @@ func NewCollector(cfg CollectorConfig) (*Collector, error) {
 	if tc != nil {
 		l = tls.NewListener(l, tc)
 	}
-	return &Collector{cfg: cfg, listener: l, busy: make(chan struct{}, maxBusy), room: make(receiving, maxReceiving), conns: map[net.Conn]*call{},
+	return &Collector{cfg: cfg, listener: l, busy: make(chan struct{}, maxBusy), room: newReceiving(maxReceiving - maxThriftFrame>>20), conns: map[net.Conn]*call{},
 		down: make([]sinkState, len(cfg.Outputs))}, nil
 }
 
@@ -184,20 +191,17 @@ func (c *Collector) accept(conn net.Conn) {
 		if !call.serve(conn) {
 			c.broken.Add(1)
 		}
-		conn.Close()
 		c.mu.Lock()
-		defer c.mu.Unlock()
-		delete(c.conns, conn)
+		delete(c.conns, conn) // first: a client that sees the end may come again
+		c.mu.Unlock()
+		conn.Close()
 	})
 }
 
-func (c *Collector) put(in *audit.Batch) (*audit.Ack, error) {
+// put delivers a batch. On an error the agent has to send it again.
+func (c *Collector) put(b *Batch) (*audit.Ack, error) {
 	c.busy <- struct{}{}
 	defer func() { <-c.busy }()
-	b, err := batchOf(in)
-	if err != nil {
-		return nil, unavailable(err)
-	}
 	n := uint64(b.Events())
 	c.batches.Add(1)
 	c.received.Add(n)
@@ -209,18 +213,13 @@ func (c *Collector) put(in *audit.Batch) (*audit.Ack, error) {
 		c.down[i].set(o, err)
 		if err != nil {
 			c.failed.Add(n)
-			return nil, unavailable(fmt.Errorf("%s: %w", o.Name, err))
+			return nil, fmt.Errorf("%s: %w", o.Name, err)
 		}
 	}
 	c.delivered.Add(n)
 	c.stubs.Add(uint64(ack.GetStubs()))
 	c.unwanted.Add(uint64(ack.GetRefused()))
 	return ack, nil
-}
-
-func unavailable(err error) *audit.Unavailable {
-	reason := err.Error()
-	return &audit.Unavailable{Reason: &reason}
 }
 
 func (c *Collector) give(ctx context.Context, o Output, b *Batch, ack *audit.Ack) error {
@@ -236,22 +235,6 @@ func (c *Collector) give(ctx context.Context, o Output, b *Batch, ack *audit.Ack
 	ack.Stubs = thrift.Int64Ptr(max(ack.GetStubs(), int64(part.Stubs)))
 	ack.Refused = thrift.Int64Ptr(max(ack.GetRefused(), int64(part.Refused)))
 	return nil
-}
-
-// batchOf turns events into lines of JSON, with the fields of the IDL's order.
-func batchOf(in *audit.Batch) (*Batch, error) {
-	b := &Batch{agent: in.GetAgent()}
-	for _, e := range in.GetEvents() {
-		line, err := eventLine(e)
-		if err != nil {
-			return nil, err
-		}
-		b.b = append(append(b.b, line...), '\n')
-		at, _ := time.Parse(time.RFC3339Nano, e.GetTime())
-		b.endRecord(record{lane: uint16(e.GetLane()), kind: parseRecordType(e.GetType()), seq: uint64(e.GetSeq()),
-			timeNs: at.UnixNano() + e.GetDurationUs()*1000})
-	}
-	return b, nil
 }
 
 // A sinkState tells Notify of changes. Batches are given to a sink by several

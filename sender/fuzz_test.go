@@ -3,6 +3,7 @@ package sender
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"hash/crc32"
 	"testing"
 
@@ -64,7 +65,8 @@ func FuzzDecodeThrift(f *testing.F) {
 		if thriftRead(value, e) != nil {
 			t.Fatal("it was read before")
 		}
-		b, err := batchOf(&audit.Batch{Events: []*audit.Event{e, e}})
+		var b Batch
+		err = errors.Join(b.appendEvent(e), b.appendEvent(e))
 		if err == nil && (b.Events() != 2 || !bytes.Equal(b.line(0), b.line(1))) {
 			t.Fatalf("a batch of two has %d", b.Events())
 		}

@@ -329,15 +329,15 @@ func TestCollectorClients(t *testing.T) {
 	defer socket.Close()
 	transport := thrift.NewTFramedTransportConf(socket, nil)
 	client := audit.NewCollectorClientFactory(transport, thrift.NewTBinaryProtocolFactoryConf(nil))
-	sql, extra, bad := "select 1", `{"x":[1, 2]}`, "no object"
-	ack, err := client.Put(t.Context(), &audit.Batch{Events: []*audit.Event{{Sql: &sql, Params: []*audit.Param{{Value: &sql}, {}}, Extra: &extra}, {}}})
+	sql, extra, bad, seq := "select 1", `{"x":[1, 2]}`, "no object", thrift.Int64Ptr(5)
+	ack, err := client.Put(t.Context(), &audit.Batch{Events: []*audit.Event{{Seq: seq, Sql: &sql, Params: []*audit.Param{{Value: &sql}, {}}, Extra: &extra}, {Seq: seq}}})
 	if err != nil || ack.GetEvents() != 2 {
 		t.Fatalf("%v, %v", ack, err)
 	}
-	if got := out.b.String(); got != `{"sql":"select 1","params":["select 1",null],"x":[1,2]}`+"\n{}\n" {
+	if got := out.b.String(); got != `{"seq":5,"sql":"select 1","params":["select 1",null],"x":[1,2]}`+"\n"+`{"seq":5}`+"\n" {
 		t.Errorf("%s", got)
 	}
-	_, err = client.Put(t.Context(), &audit.Batch{Events: []*audit.Event{{Extra: &bad}}})
+	_, err = client.Put(t.Context(), &audit.Batch{Events: []*audit.Event{{Seq: seq, Extra: &bad}}})
 	if x := (*audit.Unavailable)(nil); !errors.As(err, &x) || !strings.Contains(x.GetReason(), "extra is no object") {
 		t.Errorf("%v", err)
 	}
