@@ -220,3 +220,16 @@ func TestDocumentedRules(t *testing.T) {
 		t.Errorf("%d examples", found)
 	}
 }
+
+// What the pages say of bounds is what the code keeps.
+func TestDocsOfBounds(t *testing.T) {
+	events, err := os.ReadFile("../docs/events.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for want, ok := range map[string]bool{"at most a tenth of a processor": workShare == 0.1} {
+		if !ok || !strings.Contains(string(events), want) {
+			t.Errorf("docs/events.md should say %q: %v", want, ok)
+		}
+	}
+}

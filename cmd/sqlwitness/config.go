@@ -71,7 +71,7 @@ type watchConfig struct {
 
 type eventsConfig struct {
 	MaxSQLBytes int    `yaml:"max_event_sql_bytes" doc:"bytes of masked SQL in an event; 64 to 16777216"`
-	MaxBytes    int    `yaml:"max_event_bytes" doc:"bytes of an event; 4096 to 33554432"`
+	MaxBytes    int    `yaml:"max_event_bytes" doc:"bytes of an event; 16384 to 33554432"`
 	Output      string `yaml:"output" doc:"json, text, or auto: text on a terminal"`
 }
 
@@ -230,7 +230,7 @@ func (c *config) validate() error {
 		inRange("watch.identity_wait", c.Watch.IdentityWait, 10*time.Millisecond, time.Minute),
 		c.Watch.validateProxies(),
 		inRange("events.max_event_sql_bytes", c.Events.MaxSQLBytes, 64, 16<<20),
-		inRange("events.max_event_bytes", c.Events.MaxBytes, 4096, 32<<20),
+		inRange("events.max_event_bytes", c.Events.MaxBytes, sender.MinMaxEventBytes, 32<<20),
 		oneOf("events.output", c.Events.Output, "auto", "json", "text"),
 		inRange("limits.connections", c.Limits.Connections, 16, 10_000_000),
 		inRange("limits.idle_timeout", c.Limits.IdleTimeout, time.Second, 720*time.Hour),
