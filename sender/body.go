@@ -84,3 +84,52 @@ func closesNamed(k keyword) bool {
 	}
 	return false
 }
+
+// What an anonymous block holds is run at once, and counts beside the block itself
+// where it may do more. Of a block that is only stored nothing is run.
+type blockStatements struct {
+	fresh   bool // the next verb begins a statement
+	object  bool // the statement's verb waits for its object
+	command sqlCommand
+	top     [2]sqlCommand // the first that changes a definition, and the first about accounts
+}
+
+// word takes the next word of the block.
+func (n *blockStatements) word(k keyword) {
+	switch {
+	case n.object:
+		object, ok, skip := objectOf(n.command.verb, k)
+		if n.command.verb == kwSet {
+			object, ok, skip = k, k == kwPassword || k == kwRole, k == kwDefault
+		}
+		if ok {
+			n.command.object = object
+		}
+		n.object = !ok && skip
+	case n.fresh && isVerb(k) && !closesNamed(k):
+		n.command, n.fresh, n.object = sqlCommand{verb: k}, false, true
+	}
+	switch k {
+	case kwBegin, kwThen, kwElse, kwDo, kwLoop, kwRepeat:
+		n.next()
+	case kwFor:
+		if n.command.verb == kwHandler {
+			n.next() // DECLARE … HANDLER FOR condition statement
+		}
+	}
+}
+
+// paren takes an opening parenthesis: behind TRUNCATE it makes a function of it.
+func (n *blockStatements) paren() {
+	if n.object && n.command.object == kwNone {
+		n.command, n.object = sqlCommand{}, false
+	}
+}
+
+// next ends a statement of the block.
+func (n *blockStatements) next() {
+	if r := n.command.rank(); r >= rankDDL && n.top[r-rankDDL].verb == kwNone {
+		n.top[r-rankDDL] = n.command
+	}
+	n.command, n.object, n.fresh = sqlCommand{}, false, true
+}

@@ -41,6 +41,7 @@ const (
 	kwDo
 	kwDrop
 	kwEach
+	kwElse
 	kwElseif
 	kwEnd
 	kwEvent
@@ -160,7 +161,7 @@ var kwNames = [keywords]string{
 	kwComponent: "component", kwConnection: "connection", kwCreate: "create", kwCurrentRole: "current_role",
 	kwCurrentUser: "current_user", kwData: "data", kwDatabase: "database", kwDeallocate: "deallocate",
 	kwDeclare: "declare", kwDefault: "default", kwDefiner: "definer", kwDelete: "delete", kwDesc: "desc",
-	kwDescribe: "describe", kwDiagnostics: "diagnostics", kwDo: "do", kwDrop: "drop", kwEach: "each",
+	kwDescribe: "describe", kwDiagnostics: "diagnostics", kwDo: "do", kwDrop: "drop", kwEach: "each", kwElse: "else",
 	kwElseif: "elseif", kwEnd: "end", kwEvent: "event", kwExcept: "except", kwExecute: "execute",
 	kwExists: "exists", kwExplain: "explain", kwFilter: "filter", kwFlush: "flush", kwFor: "for",
 	kwFormat: "format", kwFrom: "from", kwFunction: "function", kwGet: "get", kwGlobal: "global",

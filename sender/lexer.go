@@ -29,11 +29,13 @@ type classTable struct {
 }
 
 var (
-	unicodeClasses = buildClasses(false)
-	otherClasses   = buildClasses(true)
+	unicodeClasses = buildClasses(' ')
+	otherClasses   = buildClasses(0xa0)
+	dosClasses     = buildClasses(0xff)
 )
 
-func buildClasses(nbspIsSpace bool) *classTable {
+// buildClasses is the table of the sets in which the byte space is white space too.
+func buildClasses(space byte) *classTable {
 	var t classTable
 	for i := range t.class {
 		c := byte(i)
@@ -48,9 +50,7 @@ func buildClasses(nbspIsSpace bool) *classTable {
 			t.class[c] = classControl
 		}
 	}
-	if nbspIsSpace {
-		t.class[0xa0], t.name[0xa0] = classSpace, false
-	}
+	t.class[space], t.name[space] = classSpace, false
 	for c, k := range map[byte]class{'\'': classQuote, '"': classDouble, '`': classBacktick, '#': classHash,
 		'-': classDash, '/': classSlash, '.': classDot, '@': classAt, ';': classSemicolon, '*': classStar, '?': classParam} {
 		t.class[c] = k
@@ -127,15 +127,19 @@ type lexer struct {
 	special    bool // what a literal says may matter: it stands where the lexer watches, in a comment that is SQL, or in what is not closed
 }
 
-// maxListed bounds the lists of statements and accounts of one text.
+// maxListed bounds the lists of statements and accounts of one text; see list.
 const maxListed = 32
 
 // run lexes sql under r. Everything it found is valid until the next run.
 func (x *lexer) run(sql []byte, r reading) {
 	x.sql, x.reading = sql, r
-	x.table = unicodeClasses
-	if r.charset == charsetOther {
+	switch r.charset {
+	case charsetOther:
 		x.table = otherClasses
+	case charsetDOS:
+		x.table = dosClasses
+	default:
+		x.table = unicodeClasses
 	}
 	x.loose = r.unsure && firstHigh(sql) < len(sql)
 	x.careful = x.loose || r.charset.twoByte()

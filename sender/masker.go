@@ -41,7 +41,7 @@ type lexed struct {
 	classes  classSet // of the commands
 }
 
-// maxReadBytes bounds the bytes that are read for one statement, in up to 20
+// maxReadBytes bounds the bytes that are read for one statement, in up to 24
 // readings. Of a longer text that can be read in so many ways nothing is shown
 // behind the first byte that makes a difference.
 const maxReadBytes = 256 << 10

@@ -14,6 +14,9 @@ const (
 	// charsetOther is every character set without a second byte below 0x80 that
 	// is not Unicode. Byte 0xa0 is white space in several of them (latin1).
 	charsetOther charset = iota
+	// charsetDOS is one of those in which byte 0xff is white space: cp852, cp866
+	// and keybcs2 (ctype in sql/share/charsets/*.xml of the server).
+	charsetDOS
 	charsetUTF8
 	charsetGBK // also gb18030, whose four-byte characters hide no delimiter
 	charsetBig5
@@ -35,6 +38,8 @@ func charsetOf(collation uint16) charset {
 		return charsetBig5
 	case id == 13, id == 88, id == 95, id == 96:
 		return charsetSJIS
+	case id == 36, id == 37, id == 40, id == 68, id == 73, id == 81:
+		return charsetDOS
 	case id == 33, id == 45, id == 46, id == 76, id == 83, 192 <= id && id <= 247,
 		255 <= id && id <= 323, 576 <= id && id <= 578, 608 <= id && id <= 610:
 		return charsetUTF8
@@ -91,7 +96,7 @@ func firstReading(sql []byte, mode stream.LexMode) (reading, doubts) {
 	}
 	if mode.Collation != 0 {
 		r.charset = charsetOf(mode.Collation)
-		r.unsure = r.charset == charsetOther
+		r.unsure = r.charset < charsetUTF8
 		if mode.CharsetSure {
 			return r, d
 		}
@@ -107,9 +112,10 @@ func firstReading(sql []byte, mode stream.LexMode) (reading, doubts) {
 	}
 	r.unsure = true
 	nbsp, split := highBytes(sql)
-	d.charsets[charsetOther] = nbsp
+	dos := bytes.IndexByte(sql, 0xff) >= 0
+	d.charsets[charsetOther], d.charsets[charsetDOS] = nbsp, dos
 	d.charsets[charsetGBK], d.charsets[charsetBig5], d.charsets[charsetSJIS] = split, split, split
-	d.any = d.any || nbsp || split
+	d.any = d.any || nbsp || dos || split
 	return r, d
 }
 

@@ -14,7 +14,7 @@ import (
 // byte, and shares no code with the lexer.
 type server struct {
 	noBackslash, ansi bool
-	charset           string // utf8, latin1, gbk, gb18030, big5, sjis
+	charset           string // utf8, latin1, cp866, gbk, gb18030, big5, sjis
 	executes          bool   // runs executable comments
 	leadOnly          bool   // MySQL: in quoted names a lead byte alone tells a character's length
 }
@@ -63,7 +63,7 @@ func (v server) charLen(s string, i int) int {
 }
 
 func (v server) space(c byte) bool {
-	return c == ' ' || c >= 9 && c <= 13 || c == 0xa0 && v.charset == "latin1"
+	return c == ' ' || c >= 9 && c <= 13 || c == 0xa0 && v.charset == "latin1" || c == 0xff && v.charset == "cp866"
 }
 
 func (v server) ident(c byte) bool {
@@ -343,13 +343,13 @@ func (v server) mode(r *rand.Rand) stream.LexMode {
 	}
 	m := stream.LexMode{NoBackslashEscapes: tri(v.noBackslash), ANSIQuotes: tri(v.ansi)}
 	if r.IntN(3) > 0 {
-		m.Collation = map[string]uint16{"utf8": 45, "latin1": 8, "gbk": 28, "gb18030": 248, "big5": 84, "sjis": 95}[v.charset]
+		m.Collation = map[string]uint16{"utf8": 45, "latin1": 8, "cp866": 36, "gbk": 28, "gb18030": 248, "big5": 84, "sjis": 95}[v.charset]
 	}
 	return m
 }
 
 func randomServer(r *rand.Rand) server {
-	sets := []string{"utf8", "utf8", "latin1", "gbk", "gb18030", "big5", "sjis"}
+	sets := []string{"utf8", "utf8", "latin1", "cp866", "gbk", "gb18030", "big5", "sjis"}
 	return server{noBackslash: r.IntN(2) == 0, ansi: r.IntN(2) == 0, charset: sets[r.IntN(len(sets))],
 		executes: r.IntN(2) == 0, leadOnly: r.IntN(2) == 0}
 }
@@ -379,7 +379,7 @@ func uncovered(m *Masker, sql string, v server, mode stream.LexMode) error {
 
 var soup = []string{"'", "'", "\"", "`", "\\", "\\'", "''", "\"\"", "--", "-- ", "#", "/*", "*/", "/*!", "/*!50000", "/*+", "/*M!", "\n", " ", " ",
 	"\t", ".", ",", "@", "@@", "$", "_utf8", "n", "x", "b", "X'4f'", "0x", "0b", "1", "23", "e", "1e5", "-", "+", "a", "t.", "ab", "(", ")", "=", ":=", "?",
-	"\xd5", "\x81", "\xbf", "\xa0", "\xa5", "\xe4", "\xe4\xb8\xad", "\xc3\xa9", "\xf0", "\x00", "\x01", "\x7f", "\r", "*", "/", ";", "{", "|", "^"}
+	"\xd5", "\x81", "\xbf", "\xa0", "\xa5", "\xe4", "\xe4\xb8\xad", "\xc3\xa9", "\xf0", "\xff", "\x00", "\x01", "\x7f", "\r", "*", "/", ";", "{", "|", "^"}
 
 // Whatever the server took for a literal is masked, told its mode or not.
 func TestMaskCoversReference(t *testing.T) {

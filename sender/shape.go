@@ -31,7 +31,7 @@ func appendForm(dst, sql []byte, spans []span) []byte {
 			}
 		}
 		if list {
-			between = between[behindConstants(between):]
+			dst, between = behindValue(dst, between)
 		}
 		if row = false; value {
 			if k := opensRow(between); k >= 0 {
@@ -55,9 +55,18 @@ func appendForm(dst, sql []byte, spans []span) []byte {
 	}
 	rest := sql[from:]
 	if list {
-		rest = rest[behindConstants(rest):]
+		dst, rest = behindValue(dst, rest)
 	}
 	return append(dst, rest...)
+}
+
+// behindValue is the text behind a value without the constants that its list goes on
+// with. A word needs no blank behind a number: 1.union is two words, but 0union one.
+func behindValue(dst, gap []byte) (form, rest []byte) {
+	if len(gap) > 0 && unicodeClasses.name[gap[0]] {
+		dst = append(dst, ' ')
+	}
+	return dst, gap[behindConstants(gap):]
 }
 
 // appendBackticks appends the double-quoted name in backticks.

@@ -1,5 +1,7 @@
 package sender
 
+import "slices"
+
 // A phase says what the next word of a statement decides.
 type phase uint8
 
@@ -49,6 +51,7 @@ type statement struct {
 	prepare     bool       // a string here is SQL
 	runs        sqlCommand // the most privileged statement in the string of EXECUTE IMMEDIATE
 	body        bodyNesting
+	block       blockStatements // of a body that is run, not stored
 
 	secret      bool // it handles credentials
 	mysqlSchema bool
@@ -167,7 +170,7 @@ func (x *lexer) verb(k keyword) {
 		st.phase, st.grammar = phaseDone, grammarPrepare
 	case kwIf, kwCase, kwLoop, kwWhile, kwRepeat, kwFor:
 		st.phase, st.grammar = phaseDone, grammarBody
-		st.body.open = 1
+		st.body.open, st.block.fresh = 1, true
 	default:
 		st.phase = phaseDone
 	}
@@ -204,7 +207,7 @@ func (x *lexer) object(k keyword) {
 			st.body.packageBody(object)
 		}
 	case kwNot:
-		st.grammar, st.body.open = grammarBody, 1
+		st.grammar, st.body.open, st.block.fresh = grammarBody, 1, true
 	case kwMaster, kwSlave, kwGroupReplication, kwServer:
 		st.grammar = grammarOptions
 	case kwImmediate:
@@ -229,6 +232,9 @@ func (x *lexer) grammarWord(k keyword) {
 		st.prepare = k == kwFrom
 	case grammarBody:
 		st.body.word(k)
+		if !st.isDDL() {
+			st.block.word(k)
+		}
 	}
 }
 
@@ -239,6 +245,7 @@ func (x *lexer) punct(c byte) {
 	case '(':
 		st.depth++
 		st.body.paren()
+		st.block.paren()
 	case ')':
 		st.depth = max(st.depth-1, 0)
 	case ',':
@@ -271,6 +278,7 @@ func (x *lexer) punct(c byte) {
 func (x *lexer) semicolon() {
 	st := &x.st
 	if st.grammar == grammarBody && st.body.semicolon() {
+		st.block.next()
 		return
 	}
 	x.endStatement()
@@ -278,6 +286,14 @@ func (x *lexer) semicolon() {
 	x.st = newStatement()
 	if !x.multi && !x.nested && x.found > 0 {
 		x.st.uncalled, x.st.secret = true, secret
+	}
+}
+
+// list lists a statement. Behind the first maxListed only those of a kind that is not
+// listed yet are: what kinds there are is always known.
+func (x *lexer) list(c sqlCommand) {
+	if len(x.commands) < maxListed || !slices.Contains(x.commands, c) {
+		x.commands = append(x.commands, c)
 	}
 }
 
@@ -295,11 +311,12 @@ func (x *lexer) endStatement() {
 	}
 	if st.seen && !st.uncalled {
 		x.found++
-		if len(x.commands) < maxListed {
-			x.commands = append(x.commands, st.command)
-		}
-		if st.runs.verb != kwNone && len(x.commands) < maxListed {
-			x.commands = append(x.commands, st.runs)
+		x.list(st.command)
+		st.block.next()
+		for _, c := range [...]sqlCommand{st.runs, st.block.top[0], st.block.top[1]} {
+			if c.verb != kwNone {
+				x.list(c)
+			}
 		}
 	}
 	if x.secretsOnly {

@@ -39,6 +39,7 @@ type scan struct {
 
 	inWord     bool // a comment stands between two words and touches both
 	executable bool // /*! or /*M!
+	inside     bool // of a comment that is SQL, at the place at hand
 	trailing   bool // the text ends in a -- or # comment, or in one that is open
 }
 
@@ -46,7 +47,7 @@ type scan struct {
 // where they are names.
 func (s *scan) run(text []byte) {
 	s.text, s.tokens = text, s.tokens[:0]
-	s.inWord, s.executable, s.trailing = false, false, false
+	s.inWord, s.executable, s.inside, s.trailing = false, false, false, false
 	touching := -1 // where a comment ended that began right behind a word
 	for i := 0; i < len(text) && len(s.tokens) < maxTokens; {
 		if end := s.comment(i); end > 0 {
@@ -85,7 +86,10 @@ func (s *scan) run(text []byte) {
 		case classParam:
 			s.add(token{kind: tokenParam}, i, end)
 		default:
-			if isCompare(c) {
+			if c == '\\' && end < len(text) && text[end] == 'N' {
+				end++ // NULL, whatever stands behind it
+				s.add(token{kind: tokenWord}, i, end)
+			} else if isCompare(c) {
 				for end < len(text) && isCompare(text[end]) {
 					end++
 				}
@@ -128,11 +132,12 @@ func (s *scan) comment(i int) int {
 	switch {
 	case len(t) < 2:
 		return s.lineComment(i, len(t) == 1 && t[0] == '#')
-	case t[0] == '*' && t[1] == '/':
+	case t[0] == '*' && t[1] == '/' && s.inside:
+		s.inside = false
 		return i + 2
 	case t[0] == '/' && t[1] == '*':
 		if kind, start := sqlComment(s.text, i+2); kind != commentNone {
-			s.executable = s.executable || s.text[start-1] != '+'
+			s.executable, s.inside = s.executable || s.text[start-1] != '+', true
 			return start
 		}
 		k := bytes.Index(t[2:], []byte("*/"))

@@ -1,0 +1,123 @@
+package sender
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"sqlwitness/stream"
+)
+
+// found is what a lane says of a text: its most privileged statement, its classes,
+// traits and tables.
+func found(t *testing.T, sql string, mode stream.LexMode) (command string, classes classSet, traits, tables []string) {
+	t.Helper()
+	s := New(Config{Mask: true, Wait: true}, discard{})
+	defer s.Close()
+	l, e := s.Lane(0), benchEvent(sql)
+	e.Lex, e.Session.MultiStmts = mode, stream.Yes
+	l.examine(e)
+	return string(l.masker.best.command().appendTo(nil)), l.textClassesOf() &^ classFirstSeen, l.facts.shape.traits.names(nil), l.tableNames(e, false)
+}
+
+// However many statements stand before it, none is left out of what is known of the text.
+func TestNoStatementIsCrowdedOut(t *testing.T) {
+	var kinds string
+	for _, of := range []string{"commit;", "do 1;", "select 1;", "insert into t values (1);", "analyze table t;", "help 'x';"} {
+		kinds += of
+	}
+	for _, before := range []string{"", strings.Repeat("do 1;", 31), strings.Repeat("do 1;", 32), strings.Repeat("select 1;", 300), strings.Repeat(kinds, 40)} {
+		sql := before + "drop table t; grant r to u"
+		command, classes, _, _ := found(t, sql, known)
+		if command != "grant" || classes != classDDL|classAccount {
+			t.Errorf("%.40q and %d bytes: %s, classes %b", sql, len(sql), command, classes)
+		}
+		var m Masker
+		m.Mask(nil, []byte(sql), known, Options{Multi: true})
+		for _, c := range []sqlCommand{{kwDrop, kwTable}, {kwGrant, kwNone}} {
+			if !slices.Contains(m.best.commands, c) {
+				t.Errorf("%.40q and %d bytes: %v is not listed", sql, len(sql), c)
+			}
+		}
+		if len(m.best.commands) > maxListed+8 {
+			t.Errorf("%d statements are listed", len(m.best.commands))
+		}
+	}
+}
+
+// A number needs no blank behind it: the word that follows is one all the same.
+func TestWordsBehindNumbers(t *testing.T) {
+	for _, number := range []string{"1.", "1.5", ".5", "1e5", "1.e5", "1e-5", "0x41 ", "x'41'", "'a'", "5 ", "5,6.", "7,.5", "?", "@a:=1.", "(1,2.),1.", "\\N", "1,\\N"} {
+		for _, c := range []struct{ text, trait, table string }{
+			{"select %sunion select 2", "union", ""},
+			{"select a from t where b in (1) and c=%sunion select a from mysql.user", "union", "mysql.user"},
+			{"select %sfrom mysql.user", "metadata_schema", "mysql.user"},
+			{"select * from t where a=%sunion/**/select 2", "comment_in_word", "shop.t"},
+			{"select %sinto outfile 'x'", "file_write", ""},
+		} {
+			sql := fmt.Sprintf(c.text, number)
+			_, _, traits, tables := found(t, sql, known)
+			if !slices.Contains(traits, c.trait) || c.table != "" && !slices.Contains(tables, c.table) {
+				t.Errorf("%s\n%v, %v", sql, traits, tables)
+			}
+		}
+	}
+}
+
+// Where "*/" closes no comment it is two operators.
+func TestStarBeforeComment(t *testing.T) {
+	for sql, trait := range map[string]string{
+		"select 2*/*!50000 3*/": "executable_comment",
+		"select a*/**/b":        "",
+		"select /*! 1*/*/*!2*/": "executable_comment",
+	} {
+		if _, _, traits, _ := found(t, sql, known); slices.Contains(traits, trait) != (trait != "") {
+			t.Errorf("%s: %v", sql, traits)
+		}
+	}
+}
+
+// What an anonymous block runs counts like any other statement.
+func TestStatementsInBlocks(t *testing.T) {
+	for sql, want := range map[string]string{
+		"if 1 then drop table t; end if":                                          "drop_table",
+		"begin not atomic drop table t; end":                                      "drop_table",
+		"begin not atomic select 1; select 2; create user a; end; select 3":       "create_user",
+		"if a then select 1; else grant r to u; end if":                           "grant",
+		"while 1 do alter table t add b int; end while":                           "alter_table",
+		"loop truncate t; end loop":                                               "truncate",
+		"repeat drop database d; until 1 end repeat":                              "drop_database",
+		"case a when 1 then drop table t; end case":                               "drop_table",
+		"begin not atomic declare exit handler for sqlexception drop view v; end": "drop_view",
+		"for i in 1..2 do drop table t; end for":                                  "drop_table",
+		"begin not atomic begin drop table t; end; end":                           "drop_table",
+		"begin not atomic set password='x'; end":                                  "set_password",
+		"if 1 then execute immediate 'drop table t'; end if":                      "compound",
+		"if 1 then select 1; end if":                                              "compound",
+		"if 1 then insert into t select case a when 1 then 2 end; end if":         "compound",
+		"create procedure p() begin drop table t; end":                            "create_procedure",
+		"begin not atomic select `drop`, 'drop table t', @drop; end":              "compound",
+	} {
+		if got, _, _, _ := found(t, sql, known); got != want {
+			t.Errorf("%s: %s, want %s", sql, got, want)
+		}
+	}
+}
+
+// Byte 0xff is white space in some character sets of DOS.
+func TestNoBreakSpaceOfDOS(t *testing.T) {
+	for _, collation := range []uint16{36, 68, 37, 73, 40, 81, 0} {
+		mode := known
+		mode.Collation = collation
+		for _, sql := range []string{"\xffdrop table t", "drop\xfftable t", "drop\xff/**/\xfftable\xfft"} {
+			if got, classes, _, _ := found(t, sql, mode); got != "drop_table" || classes != classDDL {
+				t.Errorf("collation %d, %q: %s", collation, sql, got)
+			}
+		}
+		var m Masker
+		if got := string(m.Mask(nil, []byte("select\xff5,\xff'x'"), mode, Options{})); got != "select\xff?,\xff?" {
+			t.Errorf("collation %d: %q", collation, got)
+		}
+	}
+}
