@@ -51,7 +51,8 @@ type FileSink struct {
 
 	f     auditFile // nil: to be opened
 	plain bool      // it is a file of its own; others are only written to
-	begun int       // what these have taken of a line
+	line  []byte    // that these have taken a part of, or empty
+	begun int       // this much
 	size  int64     // of whole lines
 	torn  bool      // behind them there may be part of a line
 	until time.Time // end of the file's period
@@ -106,7 +107,8 @@ func (s *FileSink) open() error {
 		f.Close()
 		return fmt.Errorf("open audit file %s: %w", s.cfg.Path, err)
 	}
-	s.f, s.plain, s.size, s.torn, s.begun = f, state.regular, 0, false, 0
+	s.f, s.plain, s.size, s.torn = f, state.regular, 0, false
+	s.line, s.begun = s.line[:0], 0
 	begun := s.now()
 	if state.regular && state.size > 0 {
 		// Whoever wrote it last in this period has renamed it at its beginning.
@@ -167,17 +169,38 @@ func (s *FileSink) writeSome(p []byte) (int, error) {
 	return n, nil
 }
 
-// pass writes to what is no file of its own. That keeps what it has taken, so that a
-// line of which it has a part is gone on with. It waits while a reader makes progress,
-// however slow.
+// pass writes to what is no file of its own. That keeps what it has taken, so the line
+// of which it has a part is gone on with, also if p is another batch: a collector may
+// have it written again from its start, as whole lines that come twice.
 func (s *FileSink) pass(p []byte) (int, error) {
+	if !bytes.HasPrefix(p, s.line) {
+		if err := s.push(s.line); err != nil {
+			return 0, err
+		}
+	}
+	if err := s.push(p); err != nil {
+		lines := bytes.LastIndexByte(p[:s.begun], '\n') + 1
+		s.begun -= lines
+		s.line = s.line[:0]
+		if s.begun > 0 {
+			s.line = append(s.line, firstLine(p[lines:])...)
+		}
+		return lines, err
+	}
+	s.line = s.line[:0]
+	return len(p), nil
+}
+
+// push writes p behind what has been taken of it. It waits while a reader makes
+// progress, however slow.
+func (s *FileSink) push(p []byte) error {
 	for {
 		_ = s.f.SetWriteDeadline(time.Now().Add(s.patience)) // most devices have none, and do not wait
 		n, err := s.f.Write(p[s.begun:])
 		s.begun += n
 		if err == nil {
 			s.begun = 0
-			return len(p), nil
+			return nil
 		}
 		late := errors.Is(err, os.ErrDeadlineExceeded)
 		if late && n > 0 {
@@ -186,9 +209,7 @@ func (s *FileSink) pass(p []byte) (int, error) {
 		if late {
 			err = fmt.Errorf("nobody has read for %v", s.patience)
 		}
-		lines := bytes.LastIndexByte(p[:s.begun], '\n') + 1
-		s.begun -= lines
-		return lines, fmt.Errorf("write audit file %s: %w", s.cfg.Path, err)
+		return fmt.Errorf("write audit file %s: %w", s.cfg.Path, err)
 	}
 }
 

@@ -1,6 +1,7 @@
 package sender
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"io"
@@ -35,20 +36,42 @@ type RecordSink interface {
 	Close() error
 }
 
-// A WriterSink writes to an io.Writer, and closes it if it is an io.Closer. For
+// A WriterSink writes to an io.Writer, and closes it if it is an io.Closer. Written to
+// again after an error it ends the line that it had begun first. For
 // standard output the program must ignore SIGPIPE, or a reader that leaves ends
 // it before Write can report EPIPE (os/signal, "SIGPIPE").
-type WriterSink struct{ w io.Writer }
+type WriterSink struct {
+	w    io.Writer
+	rest []byte // of a line that was begun
+}
 
 // NewWriterSink returns a sink that writes to w.
-func NewWriterSink(w io.Writer) *WriterSink { return &WriterSink{w} }
+func NewWriterSink(w io.Writer) *WriterSink { return &WriterSink{w: w} }
 
 // Write implements Sink.
 func (s *WriterSink) Write(p []byte, events int) error {
-	if _, err := s.w.Write(p); err != nil {
+	if len(s.rest) > 0 {
+		n, err := s.w.Write(s.rest)
+		s.rest = s.rest[n:]
+		if err != nil {
+			return fmt.Errorf("write the rest of an event: %w", err)
+		}
+	}
+	if n, err := s.w.Write(p); err != nil {
+		if n > 0 && p[n-1] != '\n' {
+			s.rest = append(s.rest[:0], firstLine(p[n:])...)
+		}
 		return fmt.Errorf("write %d events: %w", events, err)
 	}
 	return nil
+}
+
+// firstLine is p up to its first newline, borrowed.
+func firstLine(p []byte) []byte {
+	if i := bytes.IndexByte(p, '\n'); i >= 0 {
+		return p[:i+1]
+	}
+	return p
 }
 
 // Close implements Sink.
