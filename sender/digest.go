@@ -51,6 +51,8 @@ func (a *analysis) bytes() int {
 type analyst struct {
 	scan   scan
 	inner  scan
+	bare   scan    // the form without the comments that some servers skip
+	skips  touched // its tables
 	parser *parser.Parser
 }
 
@@ -75,6 +77,12 @@ func (a *analyst) tokens(shape uint64, form []byte, statements int) *analysis {
 		res.touched.merge(a.inner.guessTables())
 		res.traits |= a.inner.traits(1)
 	}
+	if a.skips = (touched{}); len(a.scan.skipped) > 0 {
+		a.bare.run(a.scan.withoutSkipped())
+		a.skips = a.bare.guessTables()
+		res.touched.merge(a.skips)
+		res.traits |= a.bare.traits(statements)
+	}
 	res.guessed = len(res.tables) > 0
 	res.json = encodeAnalysis(res)
 	return res
@@ -95,7 +103,9 @@ func (a *analyst) study(shape uint64, form []byte, statements int) *analysis {
 				t.merge(a.inner.guessTables())
 			}
 		}
-		res.touched, res.guessed = t, false
+		parsed := len(t.tables)
+		t.merge(a.skips)
+		res.touched, res.guessed = t, len(t.tables) > parsed
 	}
 	res.json = encodeAnalysis(res)
 	return res

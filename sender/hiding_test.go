@@ -121,3 +121,29 @@ func TestNoBreakSpaceOfDOS(t *testing.T) {
 		}
 	}
 }
+
+// A comment that some servers skip hides nothing: what is read without it counts too. A
+// hint is SQL to none.
+func TestCommentsThatServersSkip(t *testing.T) {
+	for _, c := range []struct{ sql, tables, trait string }{
+		{"select a from mysql./*!99999 x*/user", "mysql.user", "metadata_schema"},
+		{"select a from mysql./*!99999 x*/user", "mysql.x", "executable_comment"},
+		{"select a from mysql./*M!100100 x*/user", "mysql.user", "metadata_schema"},
+		{"select a from /*!999999 t where b in (select 1 from */ secret /*!999999 )*/", "shop.secret", "executable_comment"},
+		{"delete from t /*!99999 where a=1 */", "shop.t", "no_where"},
+		{"select a from mysql./*!80000 x", "mysql.x", "executable_comment"},
+		{"select a from mysql./*+ x*/user", "mysql.user", "metadata_schema"},
+		{"select /*+ from x */ a from t", "shop.t", ""},
+		{"select * from t/*!50000 where a=1*/", "shop.t", "executable_comment"},
+	} {
+		_, _, traits, tables := found(t, c.sql, known)
+		if !slices.Contains(tables, c.tables) || c.trait != "" && !slices.Contains(traits, c.trait) {
+			t.Errorf("%s\n%v, %v", c.sql, traits, tables)
+		}
+	}
+	for _, sql := range []string{"select /*+ from x */ a from t", "select * from t/*!50000 where a=1*/"} {
+		if _, _, traits, tables := found(t, sql, known); len(tables) != 1 || slices.Contains(traits, "full_read") {
+			t.Errorf("%s\n%v, %v", sql, traits, tables)
+		}
+	}
+}

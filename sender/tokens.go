@@ -2,6 +2,7 @@ package sender
 
 import (
 	"bytes"
+	"strconv"
 	"strings"
 )
 
@@ -41,13 +42,21 @@ type scan struct {
 	executable bool // /*! or /*M!
 	inside     bool // of a comment that is SQL, at the place at hand
 	trailing   bool // the text ends in a -- or # comment, or in one that is open
+
+	skipped [][2]int // where comments stand that only some servers run
+	skips   bool     // the last of them is open
 }
+
+// alwaysRun is the last version in an executable comment that every server runs:
+// MariaDB skips those from 5.7 on that it does not know.
+const alwaysRun = 50699
 
 // run reads text. It is no full lexer: a form holds no values, and strings only
 // where they are names.
 func (s *scan) run(text []byte) {
 	s.text, s.tokens = text, s.tokens[:0]
 	s.inWord, s.executable, s.inside, s.trailing = false, false, false, false
+	s.skipped, s.skips = s.skipped[:0], false
 	touching := -1 // where a comment ended that began right behind a word
 	for i := 0; i < len(text) && len(s.tokens) < maxTokens; {
 		if end := s.comment(i); end > 0 {
@@ -134,10 +143,16 @@ func (s *scan) comment(i int) int {
 		return s.lineComment(i, len(t) == 1 && t[0] == '#')
 	case t[0] == '*' && t[1] == '/' && s.inside:
 		s.inside = false
+		if s.skips {
+			s.skipped[len(s.skipped)-1][1], s.skips = i+2, false
+		}
 		return i + 2
 	case t[0] == '/' && t[1] == '*':
-		if kind, start := sqlComment(s.text, i+2); kind != commentNone {
-			s.executable, s.inside = s.executable || s.text[start-1] != '+', true
+		if kind, start := sqlComment(s.text, i+2); kind != commentNone && t[2] != '+' {
+			s.executable, s.inside = true, true
+			if version, _ := strconv.Atoi(string(s.text[i+3 : start])); kind == commentOther || version > alwaysRun {
+				s.skipped, s.skips = append(s.skipped, [2]int{i, len(s.text)}), true
+			}
 			return start
 		}
 		k := bytes.Index(t[2:], []byte("*/"))
@@ -194,4 +209,15 @@ func (s *scan) name(i int) string {
 		return strings.ReplaceAll(strings.TrimSuffix(text[1:], "`"), "``", "`")
 	}
 	return text
+}
+
+// withoutSkipped is the text as a server reads it that skips what only some run.
+func (s *scan) withoutSkipped() []byte {
+	var out []byte
+	from := 0
+	for _, c := range s.skipped {
+		out = append(append(out, s.text[from:c[0]]...), ' ')
+		from = c[1]
+	}
+	return append(out, s.text[from:]...)
 }
