@@ -5,7 +5,6 @@ package identity
 import (
 	"net"
 	"sync/atomic"
-	"syscall"
 	"testing"
 	"time"
 
@@ -50,14 +49,18 @@ func TestUnseenReturn(t *testing.T) {
 		filled <- err
 	}()
 	time.Sleep(100 * time.Millisecond)
-	syscall.Kill(a.Pid(), syscall.SIGSTOP)
+	if err := a.Pause(); err != nil {
+		t.Fatal(err)
+	}
 	time.Sleep(6500 * time.Millisecond)
 	for i, port := range ports {
 		clients[i].conn.(*net.TCPConn).Close()
 		clients[i] = dialFrom(port, "bob")
 		defer clients[i].conn.Close()
 	}
-	syscall.Kill(a.Pid(), syscall.SIGCONT)
+	if err := a.Resume(); err != nil {
+		t.Fatal(err)
+	}
 	a.seesLogins(t, srv)
 	for range 20 {
 		for _, c := range clients {

@@ -5,7 +5,6 @@ package questions
 import (
 	"errors"
 	"sync/atomic"
-	"syscall"
 	"testing"
 	"time"
 
@@ -98,7 +97,7 @@ func TestSockets(t *testing.T) {
 // called. The ring holds 2.4 s of ticks: what comes later is lost.
 func pause(t *testing.T, a *run, filler *Session) (goOn func()) {
 	t.Helper()
-	if err := syscall.Kill(a.Pid(), syscall.SIGSTOP); err != nil {
+	if err := a.Pause(); err != nil {
 		t.Fatal(err)
 	}
 	for end := time.Now().Add(6 * time.Second); time.Now().Before(end); time.Sleep(time.Millisecond) {
@@ -107,7 +106,7 @@ func pause(t *testing.T, a *run, filler *Session) (goOn func()) {
 		}
 	}
 	return func() {
-		if err := syscall.Kill(a.Pid(), syscall.SIGCONT); err != nil {
+		if err := a.Resume(); err != nil {
 			t.Error(err)
 		}
 		time.Sleep(500 * time.Millisecond)
