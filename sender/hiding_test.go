@@ -147,3 +147,21 @@ func TestCommentsThatServersSkip(t *testing.T) {
 		}
 	}
 }
+
+// PREPARE shows what it prepares as COM_STMT_PREPARE does, where that may change a
+// definition or an account.
+func TestStatementInPrepare(t *testing.T) {
+	for sql, want := range map[string]string{
+		"prepare s from 'drop table t'":                    "drop_table",
+		`prepare s from "create user a identified by 'x'"`: "create_user",
+		"prepare s from 'grant r to u'; execute s":         "grant",
+		"prepare s from 'select a from t where b=?'":       "prepare",
+		"prepare s from 'delete from t'":                   "prepare",
+		"prepare s from 'drop'":                            "drop",
+		"prepare s from 'no statement; drop table t'":      "prepare",
+	} {
+		if got, _, _, _ := found(t, sql, known); got != want {
+			t.Errorf("%s: %s, want %s", sql, got, want)
+		}
+	}
+}

@@ -39,7 +39,7 @@ func (x *lexer) preparedText(s []byte, open int) bool {
 		x.spans = x.spans[:spans]
 		return false
 	}
-	if outer.command.verb == kwExecute {
+	if outer.command.verb == kwExecute || x.inner.rank() >= rankDDL {
 		x.st.runs = x.inner
 	}
 	return true

@@ -49,7 +49,7 @@ type statement struct {
 
 	keepNumbers bool       // SET GLOBAL, PERSIST
 	prepare     bool       // a string here is SQL
-	runs        sqlCommand // the most privileged statement in the string of EXECUTE IMMEDIATE
+	runs        sqlCommand // the most privileged statement in the string of EXECUTE IMMEDIATE, or PREPARE
 	body        bodyNesting
 	block       blockStatements // of a body that is run, not stored
 
