@@ -45,15 +45,16 @@ type CollectorStats struct {
 }
 
 // A Collector takes batches of agents, by Thrift, and gives them to its sinks. It
-// stores nothing: what it has acknowledged its sinks have.
+// stores nothing: what it has acknowledged its sinks have, files on disk, safe from a
+// power failure.
 type Collector struct {
 	cfg      CollectorConfig
 	listener net.Listener
 	closing  atomic.Bool
 	busy     chan struct{} // one token per batch being delivered
 	room     *receiving
-	local    sync.Mutex  // Sinks are not for several goroutines
-	down     []sinkState // of each output
+	local    []*committer // of each output that is a Sink: these are not for several goroutines
+	down     []sinkState  // of each output
 
 	mu    sync.Mutex
 	conns map[net.Conn]*call
@@ -91,8 +92,14 @@ func NewCollector(cfg CollectorConfig) (*Collector, error) {
 	if tc != nil {
 		l = tls.NewListener(l, tc)
 	}
-	return &Collector{cfg: cfg, listener: l, busy: make(chan struct{}, maxBusy), room: newReceiving(maxReceiving - maxThriftFrame>>20), conns: map[net.Conn]*call{},
-		down: make([]sinkState, len(cfg.Outputs))}, nil
+	c := &Collector{cfg: cfg, listener: l, busy: make(chan struct{}, maxBusy), room: newReceiving(maxReceiving - maxThriftFrame>>20), conns: map[net.Conn]*call{},
+		local: make([]*committer, len(cfg.Outputs)), down: make([]sinkState, len(cfg.Outputs))}
+	for i, o := range cfg.Outputs {
+		if o.Records == nil {
+			c.local[i] = newCommitter(o.Sink)
+		}
+	}
+	return c, nil
 }
 
 // serve is the configuration of a server; CAFile says whose clients it trusts.
@@ -209,7 +216,7 @@ func (c *Collector) put(b *Batch) (*audit.Ack, error) {
 	defer cancel()
 	ack := &audit.Ack{Events: thrift.Int64Ptr(int64(n))}
 	for i, o := range c.cfg.Outputs {
-		err := c.give(ctx, o, b, ack)
+		err := c.give(ctx, i, b, ack)
 		c.down[i].set(o, err)
 		if err != nil {
 			c.failed.Add(n)
@@ -222,14 +229,13 @@ func (c *Collector) put(b *Batch) (*audit.Ack, error) {
 	return ack, nil
 }
 
-func (c *Collector) give(ctx context.Context, o Output, b *Batch, ack *audit.Ack) error {
-	if o.Records == nil {
-		c.local.Lock()
-		defer c.local.Unlock()
-		return o.Sink.Write(b.b, b.Events())
+// give returns nil when output i has the batch.
+func (c *Collector) give(ctx context.Context, i int, b *Batch, ack *audit.Ack) error {
+	if c.local[i] != nil {
+		return c.local[i].write(ctx, b)
 	}
 	part := &Batch{chunk: b.chunk, agent: b.agent}
-	if err := o.Records.Deliver(ctx, part); err != nil {
+	if err := c.cfg.Outputs[i].Records.Deliver(ctx, part); err != nil {
 		return err
 	}
 	ack.Stubs = thrift.Int64Ptr(max(ack.GetStubs(), int64(part.Stubs)))

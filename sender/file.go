@@ -58,6 +58,7 @@ type FileSink struct {
 	until time.Time // end of the file's period
 	seen  time.Time // when the file was last seen to be the one at the path
 	after time.Time // do not try to rename before
+	named auditFile // the file whose name Sync has made safe
 
 	patience time.Duration
 }

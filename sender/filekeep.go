@@ -31,6 +31,9 @@ type keeper struct {
 	retired []spoolFile // to be synced and closed
 	last    time.Time   // stamp of the youngest file
 
+	syncing sync.Mutex // held by sync: who had to wait for it finds all safe, or failed
+	failed  error      // what was retired and is not safe; told by safe
+
 	packing string // the part that is being written
 }
 
@@ -117,6 +120,8 @@ func (k *keeper) work() error {
 
 // sync makes what was retired safe, and its new name. It tells whether there was any.
 func (k *keeper) sync() (any bool, err error) {
+	k.syncing.Lock()
+	defer k.syncing.Unlock()
 	k.mu.Lock()
 	files := k.retired
 	k.retired = nil
@@ -129,9 +134,20 @@ func (k *keeper) sync() (any bool, err error) {
 		errs = append(errs, f.sync(), f.Close())
 	}
 	if err := errors.Join(append(errs, k.dir.syncDir())...); err != nil {
-		return true, fmt.Errorf("sync renamed audit file: %w", err)
+		k.failed = fmt.Errorf("sync renamed audit file: %w", err)
+		return true, k.failed
 	}
 	return true, nil
+}
+
+// safe returns nil when all that was retired is safe. It tells each failure once.
+func (k *keeper) safe() error {
+	_, _ = k.sync() // it is told below
+	k.syncing.Lock()
+	defer k.syncing.Unlock()
+	err := k.failed
+	k.failed = nil
+	return err
 }
 
 // tidy removes parts and what is too old or too many, and returns the oldest file
