@@ -54,7 +54,7 @@ func eventClasses(e *stream.Event) classSet {
 		set = classError
 	}
 	switch e.Command {
-	case stream.ComCreateDB, stream.ComDropDB, stream.ComShutdown, stream.ComProcessKill:
+	case stream.ComCreateDB, stream.ComDropDB, stream.ComRefresh, stream.ComShutdown, stream.ComProcessKill, stream.ComClone:
 		set |= classDDL
 	case stream.ComChangeUser:
 		set |= classLogin

@@ -165,3 +165,19 @@ func TestStatementInPrepare(t *testing.T) {
 		}
 	}
 }
+
+// A command of the protocol is of the class that the statement is of which does the same.
+func TestClassesOfCommands(t *testing.T) {
+	for command, sql := range map[stream.Command]string{
+		stream.ComCreateDB: "create database d", stream.ComDropDB: "drop database d", stream.ComRefresh: "flush privileges",
+		stream.ComShutdown: "shutdown", stream.ComProcessKill: "kill 5", stream.ComClone: "clone local data directory 'x'",
+		stream.ComStatistics: "show status", stream.ComProcessInfo: "show processlist", stream.ComInitDB: "use d",
+	} {
+		e := benchEvent("")
+		e.Command = command
+		_, want, _, _ := found(t, sql, known)
+		if got := eventClasses(e); got != want {
+			t.Errorf("%v: classes %b, of %s %b", command, got, sql, want)
+		}
+	}
+}
