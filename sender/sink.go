@@ -8,7 +8,7 @@ import (
 )
 
 // A Sink takes whole lines. Write does not keep p; an error of it that is no
-// RetryError is final: the Sender writes no more. One goroutine calls it.
+// RetryError is final: the Sender writes no more. One goroutine at a time calls it.
 type Sink interface {
 	Write(p []byte, events int) error
 	Close() error
