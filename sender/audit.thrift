@@ -91,11 +91,13 @@ struct Batch {
 }
 
 // What became of a batch: events it held; of these, how many the collector's sink
-// took only without sql and params, or not at all, because they were too large.
+// took only without sql and params, or not at all, because they were too large; and
+// the places in the batch of those not taken, the first is 0.
 struct Ack {
   1: optional i64 events
   2: optional i64 stubs
   3: optional i64 refused
+  4: optional list<i64> refused_at
 }
 
 // The batch was not taken. Send it again later, unchanged.

@@ -240,6 +240,7 @@ func (c *Collector) give(ctx context.Context, i int, b *Batch, ack *audit.Ack) e
 	}
 	ack.Stubs = thrift.Int64Ptr(max(ack.GetStubs(), int64(part.Stubs)))
 	ack.Refused = thrift.Int64Ptr(max(ack.GetRefused(), int64(part.Refused)))
+	ack.RefusedAt = refusedAt(ack.RefusedAt, part.refused)
 	return nil
 }
 

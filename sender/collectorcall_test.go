@@ -104,17 +104,20 @@ func TestCollectorBoundsWhatItReceives(t *testing.T) {
 	}
 }
 
-// choosy takes events: some as stubs, some not at all.
+// choosy takes events: some as stubs, the last ones not at all.
 type choosy struct{ stubs, refused int }
 
 func (c choosy) Deliver(_ context.Context, b *Batch) error {
 	b.Stubs, b.Refused = b.Stubs+c.stubs, b.Refused+c.refused
+	for i := range c.refused {
+		b.refused = append(b.refused, b.Events()-1-i)
+	}
 	return nil
 }
 func (choosy) Close() error { return nil }
 
 // What a sink of the collector did not take whole is told to the agent: of several
-// sinks, that of the one that took least.
+// sinks, that of the one that took least. Which were refused by any is told too.
 func TestCollectorTellsStubs(t *testing.T) {
 	c, _ := collect(t, CollectorConfig{Outputs: []Output{{Name: "a", Records: choosy{2, 1}}, {Name: "b", Records: choosy{3, 4}}, {Name: "c", Records: choosy{1, 2}}}})
 	s := thriftSink(t, ThriftConfig{}, c)
@@ -123,6 +126,9 @@ func TestCollectorTellsStubs(t *testing.T) {
 		b := &Batch{chunk: *numbered(1, 2, 3, 4, 5, 6, 7)}
 		if err := s.Deliver(t.Context(), b); err != nil || b.Stubs != 3 || b.Refused != 4 {
 			t.Errorf("%v, %d stubs, %d refused", err, b.Stubs, b.Refused)
+		}
+		if slices.Sort(b.refused); !slices.Equal(b.refused, []int{3, 4, 5, 6}) {
+			t.Errorf("refused %d", b.refused)
 		}
 		if st := c.Stats(); st.Stubs != uint64(3*(n+1)) || st.Unwanted != uint64(4*(n+1)) || st.Delivered != uint64(7*(n+1)) {
 			t.Errorf("%+v", st)

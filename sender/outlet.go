@@ -217,7 +217,7 @@ func (o *outlet) release(delivered, bytes int, rest func(st *Stats)) {
 func (o *outlet) nameRefused() {
 	b := &o.batch
 	slices.Sort(b.refused)
-	for _, i := range b.refused {
+	for _, i := range slices.Compact(b.refused) {
 		lane, seq := b.recs[i].lane, b.recs[i].seq
 		if boot := bootOf(b.line(i)); len(o.taken) > 0 || boot == nil || string(boot) == o.boot {
 			o.q.holes.add(lane, seqRange{seq, seq})

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"slices"
 	"time"
 
 	"github.com/apache/thrift/lib/go/thrift"
@@ -23,6 +24,7 @@ const (
 	maxThriftFrame  = 48 << 20
 	maxThriftEvents = 100_000 // and elements of any other list
 	maxThriftReply  = 1 << 20
+	maxRefusedAt    = maxThriftReply / 16 // places of an answer, of 8 bytes
 )
 
 // ThriftConfig configures a ThriftSink.
@@ -171,6 +173,11 @@ func (s *ThriftSink) deliver(ctx context.Context, b *Batch) error {
 	}
 	b.Stubs += int(ack.GetStubs())
 	b.Refused += int(ack.GetRefused())
+	for _, at := range ack.GetRefusedAt() {
+		if at >= 0 && at < int64(b.Events()) {
+			b.refused = append(b.refused, int(at))
+		}
+	}
 	return nil
 }
 
@@ -221,6 +228,17 @@ func (s *ThriftSink) readReply(reply []byte) (*audit.Ack, error) {
 		return nil, errors.New("the answer is empty")
 	}
 	return result.Success, nil
+}
+
+// refusedAt adds to an answer which events of the batch another sink has refused. Of
+// more than an answer holds only the number is told.
+func refusedAt(at []int64, more []int) []int64 {
+	for _, i := range more {
+		at = append(at, int64(i))
+	}
+	slices.Sort(at)
+	at = slices.Compact(at)
+	return at[:min(len(at), maxRefusedAt)]
 }
 
 // Close implements RecordSink.

@@ -4626,10 +4626,12 @@ func (p *Batch) String() string {
 //   - Events
 //   - Stubs
 //   - Refused
+//   - RefusedAt
 type Ack struct {
-	Events  *int64 `thrift:"events,1" db:"events" json:"events,omitempty"`
-	Stubs   *int64 `thrift:"stubs,2" db:"stubs" json:"stubs,omitempty"`
-	Refused *int64 `thrift:"refused,3" db:"refused" json:"refused,omitempty"`
+	Events    *int64  `thrift:"events,1" db:"events" json:"events,omitempty"`
+	Stubs     *int64  `thrift:"stubs,2" db:"stubs" json:"stubs,omitempty"`
+	Refused   *int64  `thrift:"refused,3" db:"refused" json:"refused,omitempty"`
+	RefusedAt []int64 `thrift:"refused_at,4" db:"refused_at" json:"refused_at,omitempty"`
 }
 
 func NewAck() *Ack {
@@ -4662,6 +4664,12 @@ func (p *Ack) GetRefused() int64 {
 	}
 	return *p.Refused
 }
+
+var Ack_RefusedAt_DEFAULT []int64
+
+func (p *Ack) GetRefusedAt() []int64 {
+	return p.RefusedAt
+}
 func (p *Ack) IsSetEvents() bool {
 	return p.Events != nil
 }
@@ -4672,6 +4680,10 @@ func (p *Ack) IsSetStubs() bool {
 
 func (p *Ack) IsSetRefused() bool {
 	return p.Refused != nil
+}
+
+func (p *Ack) IsSetRefusedAt() bool {
+	return p.RefusedAt != nil
 }
 
 func (p *Ack) Read(ctx context.Context, iprot thrift.TProtocol) error {
@@ -4711,6 +4723,16 @@ func (p *Ack) Read(ctx context.Context, iprot thrift.TProtocol) error {
 		case 3:
 			if fieldTypeId == thrift.I64 {
 				if err := p.ReadField3(ctx, iprot); err != nil {
+					return err
+				}
+			} else {
+				if err := iprot.Skip(ctx, fieldTypeId); err != nil {
+					return err
+				}
+			}
+		case 4:
+			if fieldTypeId == thrift.LIST {
+				if err := p.ReadField4(ctx, iprot); err != nil {
 					return err
 				}
 			} else {
@@ -4760,6 +4782,28 @@ func (p *Ack) ReadField3(ctx context.Context, iprot thrift.TProtocol) error {
 	return nil
 }
 
+func (p *Ack) ReadField4(ctx context.Context, iprot thrift.TProtocol) error {
+	_, size, err := iprot.ReadListBegin(ctx)
+	if err != nil {
+		return thrift.PrependError("error reading list begin: ", err)
+	}
+	tSlice := make([]int64, 0, size)
+	p.RefusedAt = tSlice
+	for i := 0; i < size; i++ {
+		var _elem28 int64
+		if v, err := iprot.ReadI64(ctx); err != nil {
+			return thrift.PrependError("error reading field 0: ", err)
+		} else {
+			_elem28 = v
+		}
+		p.RefusedAt = append(p.RefusedAt, _elem28)
+	}
+	if err := iprot.ReadListEnd(ctx); err != nil {
+		return thrift.PrependError("error reading list end: ", err)
+	}
+	return nil
+}
+
 func (p *Ack) Write(ctx context.Context, oprot thrift.TProtocol) error {
 	if err := oprot.WriteStructBegin(ctx, "Ack"); err != nil {
 		return thrift.PrependError(fmt.Sprintf("%T write struct begin error: ", p), err)
@@ -4772,6 +4816,9 @@ func (p *Ack) Write(ctx context.Context, oprot thrift.TProtocol) error {
 			return err
 		}
 		if err := p.writeField3(ctx, oprot); err != nil {
+			return err
+		}
+		if err := p.writeField4(ctx, oprot); err != nil {
 			return err
 		}
 	}
@@ -4829,6 +4876,29 @@ func (p *Ack) writeField3(ctx context.Context, oprot thrift.TProtocol) (err erro
 	return err
 }
 
+func (p *Ack) writeField4(ctx context.Context, oprot thrift.TProtocol) (err error) {
+	if p.IsSetRefusedAt() {
+		if err := oprot.WriteFieldBegin(ctx, "refused_at", thrift.LIST, 4); err != nil {
+			return thrift.PrependError(fmt.Sprintf("%T write field begin error 4:refused_at: ", p), err)
+		}
+		if err := oprot.WriteListBegin(ctx, thrift.I64, len(p.RefusedAt)); err != nil {
+			return thrift.PrependError("error writing list begin: ", err)
+		}
+		for _, v := range p.RefusedAt {
+			if err := oprot.WriteI64(ctx, int64(v)); err != nil {
+				return thrift.PrependError(fmt.Sprintf("%T. (0) field write error: ", p), err)
+			}
+		}
+		if err := oprot.WriteListEnd(ctx); err != nil {
+			return thrift.PrependError("error writing list end: ", err)
+		}
+		if err := oprot.WriteFieldEnd(ctx); err != nil {
+			return thrift.PrependError(fmt.Sprintf("%T write field end error 4:refused_at: ", p), err)
+		}
+	}
+	return err
+}
+
 func (p *Ack) Equals(other *Ack) bool {
 	if p == other {
 		return true
@@ -4856,6 +4926,15 @@ func (p *Ack) Equals(other *Ack) bool {
 			return false
 		}
 		if (*p.Refused) != (*other.Refused) {
+			return false
+		}
+	}
+	if len(p.RefusedAt) != len(other.RefusedAt) {
+		return false
+	}
+	for i, _tgt := range p.RefusedAt {
+		_src29 := other.RefusedAt[i]
+		if _tgt != _src29 {
 			return false
 		}
 	}
@@ -5050,22 +5129,22 @@ func (p *CollectorClient) SetLastResponseMeta_(meta thrift.ResponseMeta) {
 // Parameters:
 //   - Batch
 func (p *CollectorClient) Put(ctx context.Context, batch *Batch) (_r *Ack, _err error) {
-	var _args28 CollectorPutArgs
-	_args28.Batch = batch
-	var _result30 CollectorPutResult
-	var _meta29 thrift.ResponseMeta
-	_meta29, _err = p.Client_().Call(ctx, "put", &_args28, &_result30)
-	p.SetLastResponseMeta_(_meta29)
+	var _args30 CollectorPutArgs
+	_args30.Batch = batch
+	var _result32 CollectorPutResult
+	var _meta31 thrift.ResponseMeta
+	_meta31, _err = p.Client_().Call(ctx, "put", &_args30, &_result32)
+	p.SetLastResponseMeta_(_meta31)
 	if _err != nil {
 		return
 	}
 	switch {
-	case _result30.Unavailable != nil:
-		return _r, _result30.Unavailable
+	case _result32.Unavailable != nil:
+		return _r, _result32.Unavailable
 	}
 
-	if _ret31 := _result30.GetSuccess(); _ret31 != nil {
-		return _ret31, nil
+	if _ret33 := _result32.GetSuccess(); _ret33 != nil {
+		return _ret33, nil
 	}
 	return nil, thrift.NewTApplicationException(thrift.MISSING_RESULT, "put failed: unknown result")
 }
@@ -5090,9 +5169,9 @@ func (p *CollectorProcessor) ProcessorMap() map[string]thrift.TProcessorFunction
 
 func NewCollectorProcessor(handler Collector) *CollectorProcessor {
 
-	self32 := &CollectorProcessor{handler: handler, processorMap: make(map[string]thrift.TProcessorFunction)}
-	self32.processorMap["put"] = &collectorProcessorPut{handler: handler}
-	return self32
+	self34 := &CollectorProcessor{handler: handler, processorMap: make(map[string]thrift.TProcessorFunction)}
+	self34.processorMap["put"] = &collectorProcessorPut{handler: handler}
+	return self34
 }
 
 func (p *CollectorProcessor) Process(ctx context.Context, iprot, oprot thrift.TProtocol) (success bool, err thrift.TException) {
@@ -5105,12 +5184,12 @@ func (p *CollectorProcessor) Process(ctx context.Context, iprot, oprot thrift.TP
 	}
 	iprot.Skip(ctx, thrift.STRUCT)
 	iprot.ReadMessageEnd(ctx)
-	x33 := thrift.NewTApplicationException(thrift.UNKNOWN_METHOD, "Unknown function "+name)
+	x35 := thrift.NewTApplicationException(thrift.UNKNOWN_METHOD, "Unknown function "+name)
 	oprot.WriteMessageBegin(ctx, name, thrift.EXCEPTION, seqId)
-	x33.Write(ctx, oprot)
+	x35.Write(ctx, oprot)
 	oprot.WriteMessageEnd(ctx)
 	oprot.Flush(ctx)
-	return false, x33
+	return false, x35
 
 }
 
@@ -5119,7 +5198,7 @@ type collectorProcessorPut struct {
 }
 
 func (p *collectorProcessorPut) Process(ctx context.Context, seqId int32, iprot, oprot thrift.TProtocol) (success bool, err thrift.TException) {
-	var _write_err34 error
+	var _write_err36 error
 	args := CollectorPutArgs{}
 	if err2 := args.Read(ctx, iprot); err2 != nil {
 		iprot.ReadMessageEnd(ctx)
@@ -5169,21 +5248,21 @@ func (p *collectorProcessorPut) Process(ctx context.Context, seqId int32, iprot,
 			if errors.Is(err2, thrift.ErrAbandonRequest) {
 				return false, thrift.WrapTException(err2)
 			}
-			_exc35 := thrift.NewTApplicationException(thrift.INTERNAL_ERROR, "Internal error processing put: "+err2.Error())
+			_exc37 := thrift.NewTApplicationException(thrift.INTERNAL_ERROR, "Internal error processing put: "+err2.Error())
 			if err2 := oprot.WriteMessageBegin(ctx, "put", thrift.EXCEPTION, seqId); err2 != nil {
-				_write_err34 = thrift.WrapTException(err2)
+				_write_err36 = thrift.WrapTException(err2)
 			}
-			if err2 := _exc35.Write(ctx, oprot); _write_err34 == nil && err2 != nil {
-				_write_err34 = thrift.WrapTException(err2)
+			if err2 := _exc37.Write(ctx, oprot); _write_err36 == nil && err2 != nil {
+				_write_err36 = thrift.WrapTException(err2)
 			}
-			if err2 := oprot.WriteMessageEnd(ctx); _write_err34 == nil && err2 != nil {
-				_write_err34 = thrift.WrapTException(err2)
+			if err2 := oprot.WriteMessageEnd(ctx); _write_err36 == nil && err2 != nil {
+				_write_err36 = thrift.WrapTException(err2)
 			}
-			if err2 := oprot.Flush(ctx); _write_err34 == nil && err2 != nil {
-				_write_err34 = thrift.WrapTException(err2)
+			if err2 := oprot.Flush(ctx); _write_err36 == nil && err2 != nil {
+				_write_err36 = thrift.WrapTException(err2)
 			}
-			if _write_err34 != nil {
-				return false, thrift.WrapTException(_write_err34)
+			if _write_err36 != nil {
+				return false, thrift.WrapTException(_write_err36)
 			}
 			return true, err
 		}
@@ -5192,19 +5271,19 @@ func (p *collectorProcessorPut) Process(ctx context.Context, seqId int32, iprot,
 	}
 	tickerCancel()
 	if err2 := oprot.WriteMessageBegin(ctx, "put", thrift.REPLY, seqId); err2 != nil {
-		_write_err34 = thrift.WrapTException(err2)
+		_write_err36 = thrift.WrapTException(err2)
 	}
-	if err2 := result.Write(ctx, oprot); _write_err34 == nil && err2 != nil {
-		_write_err34 = thrift.WrapTException(err2)
+	if err2 := result.Write(ctx, oprot); _write_err36 == nil && err2 != nil {
+		_write_err36 = thrift.WrapTException(err2)
 	}
-	if err2 := oprot.WriteMessageEnd(ctx); _write_err34 == nil && err2 != nil {
-		_write_err34 = thrift.WrapTException(err2)
+	if err2 := oprot.WriteMessageEnd(ctx); _write_err36 == nil && err2 != nil {
+		_write_err36 = thrift.WrapTException(err2)
 	}
-	if err2 := oprot.Flush(ctx); _write_err34 == nil && err2 != nil {
-		_write_err34 = thrift.WrapTException(err2)
+	if err2 := oprot.Flush(ctx); _write_err36 == nil && err2 != nil {
+		_write_err36 = thrift.WrapTException(err2)
 	}
-	if _write_err34 != nil {
-		return false, thrift.WrapTException(_write_err34)
+	if _write_err36 != nil {
+		return false, thrift.WrapTException(_write_err36)
 	}
 	return true, err
 }
