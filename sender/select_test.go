@@ -255,7 +255,7 @@ func TestSetRules(t *testing.T) {
 		m := decode(t, line)
 		seen[fmt.Sprintln(m["rules"], m["alerts"])]++
 	}
-	keeps, alerts := seen["[@first_seen keep] <nil>\n"]+seen["[keep] <nil>\n"], seen["[alert] [alert]\n"]
+	keeps, alerts := seen["[@first_seen keep] <nil>\n"]+seen["[keep] <nil>\n"], seen["[@first_seen alert] [alert]\n"]+seen["[alert] [alert]\n"]
 	if keeps+alerts != total || keeps == 0 || alerts == 0 {
 		t.Errorf("%v", seen)
 	}
