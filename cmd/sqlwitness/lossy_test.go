@@ -70,7 +70,9 @@ func (s *lossySource) Next() (*probe.Batch, error) {
 	if b == nil {
 		return nil, err
 	}
-	s.kept = probe.Batch{Segments: s.kept.Segments[:0], NowNs: b.NowNs}
+	kept := s.kept.Segments[:0]
+	s.kept = *b
+	s.kept.Segments = kept
 	for i := range b.Segments {
 		if s.left == 0 && s.rng.Float64() < s.chance {
 			s.left = s.row
