@@ -13,7 +13,7 @@ type Config struct {
 	Mode        probe.Mode    // what the capture filter lets pass
 	MaxSQLBytes int           // bytes kept of a statement; 64 KiB
 	MaxHeld     int           // bytes that one connection may hold out of order; 1 MiB
-	GapWait     time.Duration // how long a hole may stay open; 1 s
+	GapWait     time.Duration // how long a hole may stay open that nothing tells of; 1 s
 
 	Params         bool // events carry the bound values of executed statements
 	Statements     int  // prepared statements remembered of one connection; 1,024
@@ -159,6 +159,7 @@ type Conn struct {
 	firstNs, lastNs int64 // capture time of the first and last segment
 	freshNs         int64 // and of the last that brought something new
 	answeredNs      int64 // and of the last packet that answers a command
+	heardNs         int64 // and of the server's last segment, 0 = what it has received is not known, see hole.go
 	resetNs         int64 // when a RST came that nothing has followed; 0 = none
 	totals
 	client  half
@@ -169,6 +170,7 @@ type Conn struct {
 	user    string
 	db      string
 	doubt   *doubt // whether the user is still the same; nil: none
+	passed  passed
 	session Session
 
 	login            *identity // what the login asks for, until the server answers
@@ -310,6 +312,7 @@ func (c *Conn) learn(s *probe.Segment) {
 	from, to := &c.client, &c.server
 	if !s.FromClient {
 		from, to = to, from
+		c.heardNs = s.TimeNs
 	}
 	if !from.known {
 		from.start(s.Seq)
@@ -349,6 +352,9 @@ func (c *Conn) arrange(h *half, s *probe.Segment) {
 		c.jump(h, s)
 		return
 	}
+	if s.FromClient {
+		c.reopen(s)
+	}
 	c.compare(h, s)
 	seg := *s
 	cut := h.trim(&seg)
@@ -365,6 +371,10 @@ func (c *Conn) arrange(h *half, s *probe.Segment) {
 	}
 	if c.env.config.Mode == probe.ModeNone && seg.FromClient {
 		c.skipWithheld(h, seg.Seq)
+		c.takeSegment(h, &seg)
+		return
+	}
+	if seg.Seq == h.next && c.caused(&seg) {
 		c.takeSegment(h, &seg)
 		return
 	}

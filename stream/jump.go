@@ -45,6 +45,9 @@ func (c *Conn) jump(h *half, s *probe.Segment) {
 		c.disown(s.TimeNs)
 	}
 	h.start(s.Seq)
+	if s.FromClient {
+		c.passed = passed{}
+	}
 	if s.Flags&probe.ACK != 0 && (again || jumps(peer.next, s.Ack)) {
 		peer.start(s.Ack)
 	}
@@ -58,9 +61,14 @@ type Span struct{ client, server extent }
 // extent is the bytes [first, next) of a direction.
 type extent struct{ first, next uint32 }
 
-// Span is what was taken of the connection, also once it is closed.
+// Span is what was taken of the connection, also once it is closed. It ends before bytes
+// of the client that may yet come.
 func (c *Conn) Span() Span {
-	return Span{extent{c.client.first, c.client.next}, extent{c.server.first, c.server.next}}
+	end := c.client.next
+	if from, open := c.unheard(); open {
+		end = from
+	}
+	return Span{extent{c.client.first, end}, extent{c.server.first, c.server.next}}
 }
 
 func (o *Span) of(s *probe.Segment) *extent {

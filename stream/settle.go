@@ -161,7 +161,7 @@ func (c *Conn) ageHole(h *half, nowNs int64) {
 		h.holeTicks++
 	}
 	acked := h.holeTicks >= holeTicksMax && nowNs-h.holeNs >= minHoleNs
-	if !acked && nowNs-h.holeNs <= int64(c.env.config.GapWait) {
+	if !acked && !c.overdue(h, nowNs) {
 		return
 	}
 	for n > 0 {
@@ -190,6 +190,7 @@ func (c *Conn) giveUpHole(h *half) {
 			n = part
 		}
 	}
+	c.pass(h, n)
 	h.next += uint32(n)
 	h.holeNs, h.holeTicks = 0, 0
 	c.lost(h, n, c.lastNs, 0)

@@ -20,7 +20,7 @@ func (s Step) Move(ns *int64) {
 // durations stay what they are. What is told from now on is told in that clock, of
 // commands under way as well.
 func (c *Conn) SetClock(s Step) {
-	for _, ns := range [...]*int64{&c.firstNs, &c.lastNs, &c.freshNs, &c.answeredNs, &c.resetNs, &c.userNs, &c.schemaNs,
+	for _, ns := range [...]*int64{&c.firstNs, &c.lastNs, &c.freshNs, &c.answeredNs, &c.heardNs, &c.resetNs, &c.userNs, &c.schemaNs,
 		&c.request.p.firstNs, &c.request.p.lastNs, &c.reply.p.firstNs, &c.reply.p.lastNs, &c.resp.firstNs, &c.resp.lastNs} {
 		s.Move(ns)
 	}

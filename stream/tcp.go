@@ -23,15 +23,15 @@ type heldSegment struct {
 type half struct {
 	known     bool   // the sequence numbers below are meaningful
 	closed    bool   // FIN taken
+	holeTicks uint8  // batches that ended while the hole at holeAt was open and acknowledged
 	first     uint32 // sequence number of the first byte
 	next      uint32 // sequence number of the next byte to take
 	acked     uint32 // the other side has received everything before this
+	holeAt    uint32 // where the hole begins that holeTicks and holeNs speak of
+	owned     int32  // so many of held, the first, borrow nothing
 	held      []heldSegment
 	heldBytes int
-	owned     int    // so many of held, the first, borrow nothing
-	holeAt    uint32 // where the hole begins that the next two speak of
-	holeTicks uint8  // batches that ended while it was open and acknowledged
-	holeNs    int64  // when it was first seen; 0 = no hole
+	holeNs    int64 // when it was first seen; 0 = no hole
 }
 
 // heldOverhead is what a held segment takes beside its payload.
@@ -82,7 +82,7 @@ func (h *half) hold(s *probe.Segment) {
 	}
 	h.held = slices.Insert(h.held, i, heldSegment{seg: *s})
 	h.heldBytes += len(s.Payload)
-	h.owned = min(h.owned, i)
+	h.owned = min(h.owned, int32(i))
 }
 
 // pop removes and returns the first held segment.
@@ -108,14 +108,14 @@ func (c *Conn) release(s *heldSegment) {
 
 // settle copies what is still borrowed into pooled buffers.
 func (h *half) settle() {
-	for i := h.owned; i < len(h.held); i++ {
+	for i := int(h.owned); i < len(h.held); i++ {
 		if s := &h.held[i]; s.own == nil && len(s.seg.Payload) > 0 {
 			s.own = newBuffer(len(s.seg.Payload))
 			s.own.add(s.seg.Payload)
 			s.seg.Payload = s.own.b
 		}
 	}
-	h.owned = len(h.held)
+	h.owned = int32(len(h.held))
 }
 
 // overlapDiffers reports that a and b, which begin at sequence numbers seqA and

@@ -52,7 +52,7 @@ type captureConfig struct {
 	RingMiB     int           `yaml:"ring_mib" doc:"MiB of a ring; a block must be at least 128 KiB"`
 	Tick        time.Duration `yaml:"tick" doc:"a block is handed on when it is full or this old; 1ms to 250ms"`
 	MaxSQLBytes int           `yaml:"max_sql_bytes" doc:"bytes kept of a statement; 256 to 16777216"`
-	GapWait     time.Duration `yaml:"gap_wait" doc:"how long to wait for a missing segment; 10ms to 1m"`
+	GapWait     time.Duration `yaml:"gap_wait" doc:"how long to wait for a missing segment, where nothing tells that it still comes; 10ms to 1m"`
 }
 
 type watchConfig struct {
