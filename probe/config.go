@@ -51,6 +51,12 @@ type Config struct {
 	IdleWake time.Duration
 }
 
+// Check says which key is out of bounds. It opens nothing.
+func (c Config) Check() error {
+	_, err := c.withDefaults()
+	return err
+}
+
 // withDefaults is c with its zero fields filled in, or an error that names the
 // first key out of bounds as the configuration file calls it.
 func (c Config) withDefaults() (Config, error) {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"path/filepath"
 	"reflect"
 	"regexp"
 	"slices"
@@ -275,7 +276,18 @@ func (c *captureConfig) validate() error {
 		inRange("capture.tick", c.Tick, time.Millisecond, 250*time.Millisecond),
 		inRange("capture.max_sql_bytes", c.MaxSQLBytes, 256, 16<<20),
 		inRange("capture.gap_wait", c.GapWait, 10*time.Millisecond, time.Minute),
+		c.checkRings(),
 	)
+}
+
+// checkRings refuses what the capture would not open.
+func (c *captureConfig) checkRings() error {
+	err := probe.Config{Shards: c.Shards, Filter: probe.Filter{Ports: c.Ports}, Blocks: c.RingBlocks,
+		BlockBytes: c.RingMiB << 20 / c.RingBlocks, BlockTimeout: c.Tick}.Check()
+	if err != nil {
+		return fmt.Errorf("capture: %w", err)
+	}
+	return nil
 }
 
 // minHeapMiB is what a shard needs beside its ring and the queues, heapMiB what it has
@@ -340,7 +352,7 @@ func (c *config) validateSinks() error {
 	if len(c.Sinks) == 0 || len(c.Sinks) > 8 {
 		return fmt.Errorf("sinks: %d given, allowed are 1 to 8", len(c.Sinks))
 	}
-	names := make(map[string]bool)
+	names, paths := make(map[string]bool), make(map[string]bool)
 	for i := range c.Sinks {
 		s := &c.Sinks[i]
 		if err := s.check(bool(c.Mask)); err != nil {
@@ -350,10 +362,15 @@ func (c *config) validateSinks() error {
 			return fmt.Errorf("events.output: text is for people; a %s sink needs json", s.Type)
 		}
 		name := s.name()
-		if names[name] || strings.ContainsAny(name, "/\\") {
+		if names[name] || strings.ContainsAny(name, "/\\") || name == "." || name == ".." { // a folder of the spool has it
 			return fmt.Errorf("sinks.name: %q is not allowed; names are unique and no paths", name)
 		}
 		names[name] = true
+		path := filepath.Clean(s.Path)
+		if s.Type == "file" && paths[path] { // each would rename the other's file
+			return fmt.Errorf("sinks.path: %s is given twice", s.Path)
+		}
+		paths[path] = true
 	}
 	return nil
 }
@@ -375,7 +392,7 @@ func firstError(errs ...error) error {
 }
 
 func inRange[T int | int64 | float64 | time.Duration](key string, v, low, high T) error {
-	if v < low || v > high {
+	if !(low <= v && v <= high) { // also of what is no number
 		return fmt.Errorf("%s: %v is not allowed; from %v to %v", key, v, low, high)
 	}
 	return nil

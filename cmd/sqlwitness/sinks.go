@@ -150,16 +150,19 @@ func addresses(key string, all []string) error {
 	return nil
 }
 
-// checkTimes checks what a file sink has of times, of which 0 means none.
+// checkTimes checks what a sink has of times, of which 0 means none, or the default.
 func (s *sinkConfig) checkTimes() error {
-	var rotate, age error
+	var rotate, age, timeout error
+	if s.Timeout != 0 {
+		timeout = inRange("sinks.timeout", s.Timeout, 100*time.Millisecond, 10*time.Minute)
+	}
 	if s.Rotate != 0 {
 		rotate = inRange("sinks.rotate", s.Rotate, time.Minute, 8760*time.Hour)
 	}
 	if s.MaxAge != 0 {
 		age = inRange("sinks.max_age", s.MaxAge, time.Minute, 87600*time.Hour)
 	}
-	return firstError(rotate, age)
+	return firstError(rotate, age, timeout)
 }
 
 // The defaults of a file sink.

@@ -29,7 +29,14 @@ func (w *watchConfig) validateProxies() error {
 	if len(w.Proxies) > 0 && w.User == "" {
 		return errors.New("watch.proxies: they are asked only where the server is; set watch.user")
 	}
+	asked := map[string]bool{}
 	for i, p := range w.Proxies {
+		if asked[p.Address] { // two that tell of one connection name nobody
+			return fmt.Errorf("watch.proxies[%d].address: %s is given twice", i, p.Address)
+		}
+		if asked[p.Address] = true; w.Socket == "" && p.Address == w.Address {
+			return fmt.Errorf("watch.proxies[%d].address: %s is watch.address, the server's; name the proxy's admin interface", i, p.Address)
+		}
 		interval := p.Interval
 		if interval == 0 {
 			interval = watcher.DefaultProxyInterval
