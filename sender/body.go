@@ -11,6 +11,8 @@ type bodyNesting struct {
 	loop    keyword // WHILE or FOR that waits for DO
 	pkg     bool    // AS or IS opens the body
 	pending bool    // REPEAT was read: a block, unless '(' follows
+	// declares: a block of sql_mode=ORACLE began with DECLARE. Its BEGIN opens no other.
+	declares bool
 }
 
 // packageBody notes what is created.
@@ -26,8 +28,10 @@ func (b *bodyNesting) word(k keyword) {
 	}
 	switch k {
 	case kwBegin, kwCase, kwLoop:
-		b.open++
-		b.loop = kwNone
+		if k != kwBegin || !b.declares {
+			b.open++
+		}
+		b.declares, b.loop = b.declares && k != kwBegin, kwNone
 	case kwAs, kwIs:
 		if b.pkg {
 			b.open++
@@ -90,6 +94,7 @@ func closesNamed(k keyword) bool {
 type blockStatements struct {
 	fresh   bool // the next verb begins a statement
 	object  bool // the statement's verb waits for its object
+	definer bool // DEFINER was read: an account follows, no object
 	command sqlCommand
 	top     [2]sqlCommand // the first that changes a definition, and the first about accounts
 }
@@ -97,10 +102,14 @@ type blockStatements struct {
 // word takes the next word of the block.
 func (n *blockStatements) word(k keyword) {
 	switch {
+	case n.definer:
+		n.definer = false
+	case n.object && k == kwDefiner:
+		n.definer = true
 	case n.object:
 		object, ok, skip := objectOf(n.command.verb, k)
 		if n.command.verb == kwSet {
-			object, ok, skip = k, k == kwPassword || k == kwRole, k == kwDefault
+			object, ok, skip = k, k == kwPassword || k == kwRole || k == kwStatement, k == kwDefault
 		}
 		if ok {
 			n.command.object = object
@@ -113,15 +122,15 @@ func (n *blockStatements) word(k keyword) {
 	case kwBegin, kwThen, kwElse, kwDo, kwLoop, kwRepeat:
 		n.next()
 	case kwFor:
-		if n.command.verb == kwHandler {
-			n.next() // DECLARE … HANDLER FOR condition statement
+		if n.command.verb == kwHandler || n.command.object == kwStatement {
+			n.next() // DECLARE … HANDLER FOR condition statement; SET STATEMENT … FOR statement
 		}
 	}
 }
 
 // paren takes an opening parenthesis: behind TRUNCATE it makes a function of it.
 func (n *blockStatements) paren() {
-	if n.object && n.command.object == kwNone {
+	if n.object && n.command.verb == kwTruncate {
 		n.command, n.object = sqlCommand{}, false
 	}
 }
@@ -131,5 +140,5 @@ func (n *blockStatements) next() {
 	if r := n.command.rank(); r >= rankDDL && n.top[r-rankDDL].verb == kwNone {
 		n.top[r-rankDDL] = n.command
 	}
-	n.command, n.object, n.fresh = sqlCommand{}, false, true
+	n.command, n.object, n.definer, n.fresh = sqlCommand{}, false, false, true
 }

@@ -148,6 +148,7 @@ const (
 	kwWhen
 	kwWhile
 	kwWith
+	kwWork
 	kwXA
 	kwXML
 	kwSecret // a word that means credentials are near, see secret.go
@@ -182,7 +183,7 @@ var kwNames = [keywords]string{
 	kwStatement: "statement", kwStop: "stop", kwTable: "table", kwTables: "tables", kwTablespace: "tablespace",
 	kwThen: "then", kwTo: "to", kwTransaction: "transaction", kwTrigger: "trigger", kwTruncate: "truncate",
 	kwUninstall: "uninstall", kwUnlock: "unlock", kwUpdate: "update", kwUse: "use", kwUser: "user", kwUsing: "using",
-	kwValues: "values", kwView: "view", kwWhen: "when", kwWhile: "while", kwWith: "with", kwXA: "xa", kwXML: "xml",
+	kwValues: "values", kwView: "view", kwWhen: "when", kwWhile: "while", kwWith: "with", kwWork: "work", kwXA: "xa", kwXML: "xml",
 }
 
 // longestKeyword bounds the words that lookup considers.

@@ -71,7 +71,7 @@ func newStatement() statement { return statement{watch: true} }
 
 // literal notes a literal: a statement does not begin with one.
 func (st *statement) literal() {
-	st.prepare = false
+	st.prepare, st.block.definer = false, false
 	st.other()
 }
 
@@ -148,6 +148,12 @@ func (x *lexer) advance(k keyword) {
 // verb takes the first word of a statement.
 func (x *lexer) verb(k keyword) {
 	st := &x.st
+	if k == kwDeclare {
+		st.phase = phaseDone
+		x.block()
+		st.block.fresh, st.body.declares = false, true
+		return
+	}
 	if !isVerb(k) {
 		st.phase = phaseDone
 		return
@@ -176,6 +182,15 @@ func (x *lexer) verb(k keyword) {
 	}
 }
 
+// block begins an anonymous block. MariaDB takes one that begins with BEGIN or DECLARE
+// with sql_mode=ORACLE; on others that is no statement.
+// https://mariadb.com/kb/en/sql_modeoracle/
+func (x *lexer) block() {
+	st := &x.st
+	st.phase, st.command = phaseDone, sqlCommand{kwBegin, kwNot}
+	st.grammar, st.body.open, st.block.fresh = grammarBody, 1, true
+}
+
 // object takes a word behind a verb that has an object.
 func (x *lexer) object(k keyword) {
 	st := &x.st
@@ -192,6 +207,9 @@ func (x *lexer) object(k keyword) {
 		case verb == kwAnalyze && (isDML(k) || k == kwWith):
 			x.verb(k) // MariaDB: ANALYZE runs the statement
 		case verb == kwAnalyze && (k == kwFormat || k == kwJSON || k == kwNone):
+		case verb == kwBegin && k != kwWork:
+			x.block() // BEGIN statement, without NOT ATOMIC
+			x.grammarWord(k)
 		default:
 			st.phase = phaseDone
 		}
@@ -207,7 +225,7 @@ func (x *lexer) object(k keyword) {
 			st.body.packageBody(object)
 		}
 	case kwNot:
-		st.grammar, st.body.open, st.block.fresh = grammarBody, 1, true
+		x.block()
 	case kwMaster, kwSlave, kwGroupReplication, kwServer:
 		st.grammar = grammarOptions
 	case kwImmediate:
@@ -304,8 +322,11 @@ func (x *lexer) endStatement() {
 	x.anySecrets = x.anySecrets || st.secret
 	if x.nested {
 		x.noStatement = x.noStatement || st.seen && st.command.verb == kwNone
-		if st.command.rank() > x.inner.rank() || x.inner.verb == kwNone {
-			x.inner = st.command
+		st.block.next()
+		for _, c := range [...]sqlCommand{st.command, st.block.top[0], st.block.top[1]} {
+			if c.rank() > x.inner.rank() || x.inner.verb == kwNone {
+				x.inner = c
+			}
 		}
 		return
 	}
