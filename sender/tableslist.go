@@ -20,9 +20,10 @@ func (g *guess) list(i int, write bool) {
 	s, open := g.s, 0
 	for from := i; g.steps < maxTokens; from = i {
 		i = g.skip(i)
-		for s.opens(i) && !s.subquery(i) {
-			open++
-			i++
+		if !s.subquery(i) {
+			for ; s.opens(i); i++ {
+				open++
+			}
 		}
 		if s.opens(i) {
 			from := i
