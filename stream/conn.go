@@ -171,15 +171,17 @@ type Conn struct {
 	db      string
 	doubt   *doubt // whether the user is still the same; nil: none
 	passed  passed
-	session Session
+	unsent  extent // of the server's bytes: what was given up last
+
+	lastPrepared uint32 // id of the statement that was prepared last
+	session      Session
 
 	login            *identity // what the login asks for, until the server answers
 	userNs, schemaNs int64     // when the user and the schema were last changed, or may have been
 	// The same as numbers of commands: what is known now holds for those behind.
 	userFrom, schemaFrom uint64
 
-	statements   map[uint32]*statement
-	lastPrepared uint32 // id of the statement that was prepared last
+	statements map[uint32]*statement
 }
 
 // opening collects the first bytes of a direction, until what they say is whole, or

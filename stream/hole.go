@@ -22,7 +22,10 @@ import (
 // later is no repeat, and is read (reopen).
 //
 // A hole in the server's bytes hides no command, and most Acks of the client have no
-// payload and are not captured: it is given up after GapWait.
+// payload and are not captured: it is given up after GapWait. If only an Ack of the
+// client told of it, the server may not have sent those bytes, and has dropped the
+// segment with that Ack (RFC 9293 section 3.10.7.4). Then the Ack of the next command is
+// lower (recall).
 
 // silentWait is how long a hole stays open for a server that says nothing: TCP has sent
 // a segment seven times then.
@@ -42,18 +45,22 @@ func (c *Conn) overdue(h *half, nowNs int64) bool {
 // acknowledged them.
 type passed struct {
 	extent
-	commands uint64 // that had begun before it
+	commands uint32 // that had begun before it, modulo 2^32
 }
 
 // pass notes that the next n bytes of a direction are given up.
 func (c *Conn) pass(h *half, n int) {
 	switch {
-	case h == &c.server: // an Ack may have been among them
-		c.heardNs = 0
+	case h == &c.server:
+		c.heardNs = 0 // an Ack may have been among them
+		if c.unsent.next != h.next {
+			c.unsent.first = h.next
+		}
+		c.unsent.next = h.next + uint32(n)
 	case !seqLess(h.next, h.acked):
 		c.heardNs = 0 // until the server is heard, no other hole waits for it
 		if _, open := c.unheard(); !open {
-			c.passed = passed{extent{h.next, h.next}, c.commands}
+			c.passed = passed{extent{h.next, h.next}, uint32(c.commands)}
 		}
 		c.passed.next = h.next + uint32(n)
 	}
@@ -86,11 +93,23 @@ func (c *Conn) reopen(s *probe.Segment) {
 	if c.phase != phaseCommand {
 		return
 	}
-	if len(c.waiting) > 0 && c.waiting[0].number > before { // all came behind it
+	if len(c.waiting) > 0 && seqLess(before, uint32(c.waiting[0].number)) { // all came behind it
 		c.finishUnanswered(StatusUnknown, FlagResponseNotCaptured)
 	}
 	if c.zip != nil {
 		c.zip.request.reset()
 	}
 	c.loseRequest(c.lastNs, 0)
+}
+
+// recall goes back to where a command's Ack says that its answer begins, if only an Ack
+// of the client told of server's bytes there.
+func (c *Conn) recall(ack uint32) bool {
+	h, x := &c.server, &c.unsent
+	if h.next != x.next || ack-x.first >= x.next-x.first {
+		return false
+	}
+	h.next, h.acked = ack, ack
+	*x = extent{}
+	return true
 }

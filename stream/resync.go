@@ -80,7 +80,7 @@ func (c *Conn) syncRequest(s *probe.Segment, b []byte) bool {
 	if c.phase == phaseNew {
 		c.midStream = true
 	}
-	if s.Flags&probe.ACK != 0 && c.server.next != s.Ack && !c.filtered() {
+	if s.Flags&probe.ACK != 0 && c.server.next != s.Ack && !c.filtered() && !c.recall(s.Ack) {
 		// The server has sent more than the client had read: where the response
 		// begins is not known.
 		return false

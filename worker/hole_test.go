@@ -66,3 +66,33 @@ func TestForgedAheadOfReset(t *testing.T) {
 		t.Errorf("%d late segments", late)
 	}
 }
+
+// An Ack of what the server has not sent hides nothing of what follows: neither the
+// commands, whose Acks are lower, nor their answers.
+func TestForgedAck(t *testing.T) {
+	for name, c := range map[string]struct {
+		wait int64
+		want []string
+	}{
+		"soon": {second / 10, []string{`1 command 2 "select 2" orderapp/login db=orders +gap_before`,
+			`1 command 3 "select 3" orderapp/login db=orders`, `1 command 4 "select 4" orderapp/login db=orders`}},
+		"late": {40 * second, []string{`1 command 2 "select 2" orderapp/login db=shop +gap_before`,
+			`1 command 3 "select 3" orderapp/login db=shop`, `1 command 4 "select 4" orderapp/login db=shop`}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			l := loggedIn(t, Config{})
+			x := l.ahead(100)
+			x.Ack += 1000
+			l.batch(l.now, x)
+			l.tick(c.wait)
+			l.query("select 2")
+			l.query("select 3")
+			l.query("select 4")
+			l.poll(1, 7, "orderapp")
+			l.expect(c.want...)
+			if s := &l.shard.env.Stats; s.RepeatedBytes != 0 || s.SkippedBytes > 1 {
+				t.Errorf("%d bytes taken for repeats, %d passed over", s.RepeatedBytes, s.SkippedBytes)
+			}
+		})
+	}
+}
