@@ -25,6 +25,7 @@ type admin struct {
 	muxes     map[string]*http.ServeMux // by address
 	listeners map[string]net.Listener
 	metrics   *http.ServeMux // nil: not asked for
+	profiles  *http.ServeMux // nil: not asked for
 	servers   []*http.Server
 }
 
@@ -40,6 +41,7 @@ func (c *config) openAdmin() (*admin, error) {
 		mux.HandleFunc("/debug/pprof/", pprof.Index)
 		mux.HandleFunc("/debug/pprof/profile", pprof.Profile)
 		mux.HandleFunc("/debug/pprof/trace", pprof.Trace)
+		a.profiles = mux
 	}
 	if c.Metrics.Listen != "" {
 		mux, err := a.listen("metrics.listen", c.Metrics.Listen)
@@ -92,7 +94,7 @@ func (a *admin) serve(log *slog.Logger, all ...prometheus.Collector) {
 		server := &http.Server{Handler: mux, ReadHeaderTimeout: 5 * time.Second, IdleTimeout: 2 * time.Minute}
 		a.servers = append(a.servers, server)
 		go server.Serve(a.listeners[address])
-		log.Info("serving metrics and profiles", "address", a.listeners[address].Addr())
+		log.Info("serving", "address", a.listeners[address].Addr(), "metrics", mux == a.metrics, "profiles", mux == a.profiles)
 	}
 }
 

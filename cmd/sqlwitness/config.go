@@ -182,6 +182,9 @@ var typeNames = map[string]string{"time.Duration": "a time with its unit, such a
 
 // checkKeys refuses a key that does not exist, by its whole name.
 func checkKeys(n *yaml.Node, t reflect.Type, at string) error {
+	if n.Kind == yaml.AliasNode {
+		n = n.Alias // what stands at its anchor, as this type
+	}
 	switch {
 	case n.Kind == yaml.MappingNode && t.Kind() == reflect.Struct:
 		for i := 0; i+1 < len(n.Content); i += 2 {
@@ -245,7 +248,9 @@ func (c *config) validate() error {
 		inRange("spool.sync", c.Spool.Sync, 10*time.Millisecond, time.Minute),
 		inRange("select.sample", c.Select.Sample, 0, 1),
 		addresses("consume.brokers", c.Consume.Brokers),
+		c.Consume.TLS.check("consume.tls"),
 		c.Consume.SASL.check("consume.sasl"),
+		c.Receive.TLS.check("receive.tls"),
 		c.Metrics.check(),
 		inRange("receive.connections", c.Receive.Connections, 1, 100_000),
 		inRange("consume.session_timeout", c.Consume.SessionTimeout, 6*time.Second, 5*time.Minute),

@@ -41,6 +41,8 @@ progress and problems go to standard error. 'sqlwitness run -h' lists the flags.
 // usageError is a mistake in how the program was called.
 type usageError struct{ error }
 
+func (e usageError) Unwrap() error { return e.error }
+
 func main() {
 	// A closed pipe is an error of a write, not the end of the process.
 	signal.Ignore(syscall.SIGPIPE)

@@ -75,6 +75,18 @@ func problems(stderr string) []string {
 	return lines
 }
 
+// TestAskedForFlags: whoever asks a command for its flags gets them, and nothing failed.
+func TestAskedForFlags(t *testing.T) {
+	for _, name := range []string{"run", "read", "receive", "consume", "check", "config print", "config check"} {
+		t.Run(name, func(t *testing.T) {
+			_, stderr, code := call(t, append(strings.Fields(name), "-h")...)
+			if code != 0 || !strings.Contains(stderr, "  -c file") || strings.Contains(stderr, "help requested") {
+				t.Errorf("exit code %d, want 0: %s", code, stderr)
+			}
+		})
+	}
+}
+
 // TestRefusals: what is wrong with a call is said in one line that names the
 // thing and what is allowed, and the exit code tells usage from failure.
 func TestRefusals(t *testing.T) {
@@ -115,6 +127,18 @@ func TestRefusals(t *testing.T) {
 		{"config check -c " + write(t, "two.yaml", []byte("mask: on\n---\nbad: 1\n")), 2, []string{"second document"}},
 		{"config check -c " + write(t, "type.yaml", []byte("capture: {ports: 3306}\n")), 2, []string{"line 1", "3306", "list of ports"}},
 		{"config check -c " + write(t, "none.yaml", []byte("capture: {interfaces: []}\n")), 2, []string{"capture.interfaces", "auto"}},
+		{"config check -c " + write(t, "alias.yaml", []byte("capture: &a {ports: [3306]}\nlimits: *a\n")), 2, []string{"line 1", "limits.ports", "connections"}},
+		{"config check -c " + write(t, "aliased.yaml", []byte("labels: {a: &n 010}\nlimits: {connections: *n}\n")), 2, []string{"limits.connections", "010"}},
+		{"config check -c " + write(t, "notls.yaml", []byte("sinks: [{type: thrift, collectors: ['127.0.0.1:1'], tls: {ca: /ca.pem}}]\n")), 2, []string{"sinks.tls.enabled", "sinks.tls.ca"}},
+		{"config check -c " + write(t, "insecure.yaml", []byte("sinks: [{type: kafka, topic: audit, brokers: ['127.0.0.1:1'], tls: {insecure: true}}]\n")), 2, []string{"sinks.tls.enabled", "sinks.tls.insecure"}},
+		{"config check -c " + write(t, "receivetls.yaml", []byte("receive: {tls: {cert: /c.pem, key: /k.pem}}\n")), 2, []string{"receive.tls.enabled", "receive.tls.cert"}},
+		{"config check -c " + write(t, "consumetls.yaml", []byte("consume: {tls: {server_name: k1}}\n")), 2, []string{"consume.tls.enabled", "consume.tls.server_name"}},
+		{"config check -c " + write(t, "nosasl.yaml", []byte("consume: {sasl: {user: audit, password_file: /p}}\n")), 2, []string{"consume.sasl.mechanism", "plain"}},
+		{"config check -c " + write(t, "stdout.yaml", []byte("sinks: [{type: stdout, path: /var/log/x.jsonl}]\n")), 2, []string{"sinks.path", "stdout"}},
+		{"config check -c " + write(t, "thrift.yaml", []byte("sinks: [{type: thrift, collectors: ['127.0.0.1:1'], sasl: {mechanism: plain, user: x}}]\n")), 2, []string{"sinks.sasl", "thrift"}},
+		{"config check -c " + write(t, "file.yaml", []byte("sinks: [{type: file, path: x, brokers: ['127.0.0.1:1']}]\n")), 2, []string{"sinks.brokers", "file"}},
+		{"config check -c " + write(t, "kafka2.yaml", []byte("sinks: [{type: kafka, topic: audit, brokers: ['127.0.0.1:1'], gzip: true}]\n")), 2, []string{"sinks.gzip", "kafka"}},
+		{"config check -c " + write(t, "same.yaml", []byte("sinks: [{type: file, path: /x/a}, {type: file, name: b, path: /x/./a}]\n")), 2, []string{"sinks.path", "/x/./a", "twice"}},
 		{"config check --port 3306,3306", 2, []string{"capture.ports", "twice"}},
 		{"config check --ring-mib 100000000", 2, []string{"capture.ring_mib", "2048"}},
 		{"config check --ring-blocks 1000", 2, []string{"capture.ring_mib", "131072"}},

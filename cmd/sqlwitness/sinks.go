@@ -3,10 +3,13 @@ package main
 import (
 	"errors"
 	"fmt"
+	"iter"
 	"log/slog"
 	"net"
 	"os"
 	"path/filepath"
+	"reflect"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -56,6 +59,31 @@ type saslConfig struct {
 	PasswordFile string `yaml:"password_file,omitempty"`
 }
 
+// check refuses keys that would do nothing: whoever names a ca believes that the
+// connection is encrypted.
+func (t tlsConfig) check(key string) error {
+	if t.Enabled {
+		return nil
+	}
+	for given := range givenKeys(t) {
+		return fmt.Errorf("%s.enabled: must be true where %s.%s is given, else nothing is encrypted", key, key, given)
+	}
+	return nil
+}
+
+// givenKeys are the keys of a part of the configuration that have a value.
+func givenKeys(part any) iter.Seq[string] {
+	return func(yield func(string) bool) {
+		v := reflect.ValueOf(part)
+		for i := range v.NumField() {
+			name, _, _ := strings.Cut(v.Type().Field(i).Tag.Get("yaml"), ",")
+			if !v.Field(i).IsZero() && !yield(name) {
+				return
+			}
+		}
+	}
+}
+
 // load reads the files that the key names, and refuses those that will not do.
 func (t tlsConfig) load(key string) error {
 	tls := t.sender()
@@ -79,6 +107,9 @@ func (t tlsConfig) loadServer(key string) error {
 func (s saslConfig) check(key string) error {
 	if s.Mechanism != "" && s.User == "" {
 		return fmt.Errorf("%s.user: missing", key)
+	}
+	if s.Mechanism == "" && s != (saslConfig{}) {
+		return fmt.Errorf("%s.mechanism: missing; allowed are plain, scram-sha-256, scram-sha-512", key)
 	}
 	return oneOf(key+".mechanism", s.Mechanism, "", "plain", "scram-sha-256", "scram-sha-512")
 }
@@ -105,7 +136,25 @@ type spoolConfig struct {
 	Sync     time.Duration `yaml:"sync" doc:"how much a power failure may cost; 10ms to 1m"`
 }
 
-// sinkKeys says which keys a type of sink needs, and which it may have.
+// sinkKeys says which types of sinks have a key; all have those that are not here.
+var sinkKeys = map[string][]string{
+	"path": {"file"}, "max_mib": {"file"}, "rotate": {"file"}, "gzip": {"file"}, "files": {"file"}, "max_age": {"file"},
+	"brokers": {"kafka"}, "topic": {"kafka"}, "encoding": {"kafka"}, "sasl": {"kafka"},
+	"collectors": {"thrift"},
+	"tls":        {"kafka", "thrift"}, "timeout": {"kafka", "thrift"},
+}
+
+// checkKeys refuses the keys of another type of sink: they would do nothing.
+func (s *sinkConfig) checkKeys() error {
+	for key := range givenKeys(*s) {
+		if types := sinkKeys[key]; types != nil && !slices.Contains(types, s.Type) {
+			return fmt.Errorf("sinks.%s: not allowed in a %s sink; it is a key of %s", key, s.Type, strings.Join(types, " and "))
+		}
+	}
+	return nil
+}
+
+// check says which keys a type of sink needs, and which it may have.
 func (s *sinkConfig) check(mask bool) error {
 	network := s.Type == "kafka" || s.Type == "thrift"
 	switch {
@@ -120,6 +169,7 @@ func (s *sinkConfig) check(mask bool) error {
 	}
 	return firstError(
 		oneOf("sinks.type", s.Type, "stdout", "file", "kafka", "thrift"),
+		s.checkKeys(),
 		oneOf("sinks.encoding", s.Encoding, "", "json", "thrift"),
 		inRange("sinks.max_mib", s.MaxMiB, -1, 1<<20),
 		inRange("sinks.files", s.Files, 0, 10_000),
@@ -135,7 +185,7 @@ func (s *sinkConfig) checkRemote() error {
 			return fmt.Errorf("sinks.topic: %w", err)
 		}
 	}
-	return firstError(addresses("sinks.brokers", s.Brokers), addresses("sinks.collectors", s.Collectors), s.SASL.check("sinks.sasl"))
+	return firstError(addresses("sinks.brokers", s.Brokers), addresses("sinks.collectors", s.Collectors), s.TLS.check("sinks.tls"), s.SASL.check("sinks.sasl"))
 }
 
 // addresses refuses what is not host:port.
