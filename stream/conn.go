@@ -169,6 +169,7 @@ type Conn struct {
 	resp    response // of waiting[0]
 	user    string
 	db      string
+	claim   *Claim // what the client says of its sequence numbers, and the server does not yet; nil: nothing
 	doubt   *doubt // whether the user is still the same; nil: none
 	passed  passed
 	unsent  extent // of the server's bytes: what was given up last
@@ -219,17 +220,13 @@ func NewConn(env *Env, flow probe.Flow) *Conn {
 	return c
 }
 
-// Handshake tells the initial sequence numbers of the SYN and SYN-ACK of the
-// connection, where they were seen (ok): then its first bytes are known, whatever
-// the order in which the first segments come.
-func (c *Conn) Handshake(client, server uint32, clientOK, serverOK bool) {
-	c.met = clientOK || serverOK
-	if clientOK {
-		c.client.start(client + 1)
-	}
-	if serverOK {
-		c.server.start(server + 1)
-	}
+// Handshake tells where both directions of the connection begin, as the server's SYN-ACK
+// said: then its first bytes are known, whatever the order in which the first segments
+// come.
+func (c *Conn) Handshake(client, server uint32) {
+	c.met = true
+	c.client.start(client)
+	c.server.start(server)
 }
 
 // Confirmed reports that the connection has shown that it speaks MySQL, and more
@@ -253,7 +250,7 @@ func (c *Conn) AnsweredNs() int64 { return c.answeredNs }
 // Waits reports that something of the connection depends on time, such as
 // segments that it holds back: Settle must be called at every tick.
 func (c *Conn) Waits() bool {
-	return c.holds() || c.filtered() && (len(c.waiting) > 0 || c.request.started)
+	return c.holds() || c.claim != nil || c.filtered() && (len(c.waiting) > 0 || c.request.started)
 }
 
 func (c *Conn) holds() bool { return len(c.client.held) > 0 || len(c.server.held) > 0 }
@@ -263,11 +260,17 @@ func (c *Conn) holds() bool { return len(c.client.held) > 0 || len(c.server.held
 const synRepeats = 3 * time.Minute
 
 // Restarts reports that a segment opens a new connection on the ports of this
-// one: a SYN with another initial sequence number, or far too late for a repeat.
+// one: a SYN with another initial sequence number, or far too late for a repeat. A
+// client's SYN must be answered, see Claim.
 func (c *Conn) Restarts(s *probe.Segment) bool {
 	if s.Flags&probe.SYN == 0 {
-		return false
+		return c.mayRestart() && !s.FromClient && c.grants(s)
 	}
+	return c.newSYN(s) && (!s.FromClient || c.unproven())
+}
+
+// newSYN reports that a SYN is not the one that began this connection.
+func (c *Conn) newSYN(s *probe.Segment) bool {
 	h := c.halfOf(s)
 	return h.known && (s.Seq+1 != h.first || s.TimeNs-c.firstNs > int64(synRepeats) && c.firstNs != 0)
 }
@@ -288,6 +291,13 @@ func (c *Conn) Feed(s *probe.Segment) {
 		c.firstNs = s.TimeNs
 	}
 	c.lastNs = max(c.lastNs, s.TimeNs)
+	if s.FromClient {
+		if (s.Seq != c.client.next || s.Flags&probe.SYN != 0) && c.claims(s) {
+			return
+		}
+	} else if c.claim != nil {
+		c.judge(s)
+	}
 	c.learn(s)
 	if s.Flags&probe.RST != 0 {
 		c.noteReset(s)

@@ -98,7 +98,7 @@ const (
 // fed everything captured up to the end of the reading.
 func (c *Conn) Confirm(id *Identity, beginNs int64) Finding {
 	d := c.doubt
-	if d == nil || c.firstNs >= beginNs || c.userNs >= beginNs || c.asksForUser() {
+	if d == nil || c.firstNs >= beginNs || c.userNs >= beginNs || c.asksForUser() || c.mayRestart() {
 		return FoundNothing
 	}
 	if SameID(d.connectionID, id.ConnectionID) {

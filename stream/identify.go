@@ -60,7 +60,7 @@ func (c *Conn) Identify(id *Identity, beginNs int64) bool {
 	if !c.Anonymous() && !c.Listed() || c.firstNs >= beginNs || c.userNs >= beginNs {
 		return false
 	}
-	if c.asksForUser() || c.doubt != nil {
+	if c.asksForUser() || c.doubt != nil || c.mayRestart() {
 		return false
 	}
 	if id.UserKnown && !c.Listed() {

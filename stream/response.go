@@ -23,6 +23,7 @@ type response struct {
 	state    respState
 	seq      byte // sequence id that the next packet must have
 	begun    bool
+	failed   bool
 	columns  uint16 // of a prepared statement: column definitions still to come
 	params   int    // of a prepared statement
 	left     uint64 // definitions still to come
@@ -39,8 +40,7 @@ type response struct {
 	modes    uint16    // status flags that say how text is lexed and that some result changed
 	warned   bool      // warnings are told without a status
 	err      errPacket // text borrowed from the packet in hand
-	failed   bool
-	schema   string // new default schema
+	schema   string    // new default schema
 	schemaOK bool
 	tracked  bool // schema comes from session tracking
 

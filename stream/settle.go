@@ -10,6 +10,9 @@ import (
 // stayed open for too long are given up. NowNs is the capture clock. It must be
 // called before the batch is released, and at every tick while Waits is true.
 func (c *Conn) Settle(nowNs int64) {
+	if c.claim != nil {
+		c.settleClaim(nowNs)
+	}
 	if c.holds() {
 		c.ageHole(&c.client, nowNs)
 		c.ageHole(&c.server, nowNs)
@@ -33,7 +36,7 @@ func (c *Conn) Settle(nowNs int64) {
 
 // account tells the shard what the connection keeps from batch to batch.
 func (c *Conn) account() {
-	n := c.client.keeps() + c.server.keeps() + c.request.p.own.size() + c.reply.p.own.size() + c.opening.size()
+	n := c.client.keeps() + c.server.keeps() + c.claim.keeps() + c.request.p.own.size() + c.reply.p.own.size() + c.opening.size()
 	if c.zip != nil {
 		n += c.zip.request.kept.size() + c.zip.reply.kept.size()
 	}
@@ -61,6 +64,7 @@ const relievedCommands = 16
 // given up, texts that wait for their end or their response are cut.
 func (c *Conn) Relieve() {
 	c.env.Stats.Relieved++
+	c.refute()
 	c.flushHeld()
 	c.relieveOpening()
 	if len(c.waiting) > relievedCommands {
@@ -287,6 +291,7 @@ func (f *framer) settle() {
 // aborted (as unknown, if it is only the capture that ends), then the end of the
 // session. It frees all buffers; the connection must not be used afterwards.
 func (c *Conn) Close(reason EndReason) {
+	c.refute()
 	c.flushHeld()
 	// Nothing has contradicted a command that fits its segments to the byte.
 	c.confirmed = c.confirmed || c.exact

@@ -16,7 +16,7 @@ type Stats struct {
 	RepeatedBytes  uint64 // retransmitted or overlapping what came before
 	SkippedBytes   uint64 // passed over on the way to a command boundary
 	OpaqueBytes    uint64 // TLS, or a protocol that is not understood
-	DiscardedBytes uint64 // came early and was still waiting when its connection was given up
+	DiscardedBytes uint64 // came early and was still waiting when its connection was given up, or lies where its receiver never was
 	HeldBytes      uint64 // gauge: came early, waits for what precedes it
 
 	KeptBytes uint64 // gauge: memory of what waits from batch to batch: held segments, texts

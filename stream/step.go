@@ -34,6 +34,12 @@ func (c *Conn) SetClock(s Step) {
 			s.Move(&h.held[i].seg.TimeNs)
 		}
 	}
+	if c.claim != nil {
+		s.Move(&c.claim.sinceNs)
+		for i := range c.claim.held {
+			s.Move(&c.claim.held[i].seg.TimeNs)
+		}
+	}
 	if c.doubt != nil {
 		s.Move(&c.doubt.lastNs)
 	}

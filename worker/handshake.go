@@ -5,54 +5,61 @@ import (
 	"sqlwitness/stream"
 )
 
-// A handshake is what was seen of a connection that has carried no payload yet.
-type handshake struct {
-	client, server     uint32 // initial sequence numbers
-	clientOK, serverOK bool
-}
+// A handshake is where both directions of a connection begin that has carried no payload
+// yet. The server's SYN-ACK tells both: a client may send any SYN, also on a connection
+// that goes on.
+type handshake struct{ client, server uint32 }
 
 // maxHandshakes bounds one generation of handshakes: 64 Ki of them are about 7 MiB.
 const maxHandshakes = 64 << 10
 
-// handshakes remembers initial sequence numbers from the SYN to the first payload.
+// handshakes remembers initial sequence numbers from the SYN-ACK to the first payload.
 // There are two generations: when the younger is full, or old enough, the older is
-// forgotten. So a flood of SYNs costs no more than two generations, and no
+// forgotten. So a flood of them costs no more than two generations, and no
 // connection.
 type handshakes struct {
 	young, old map[probe.Flow]handshake
 }
 
-// note remembers a SYN or SYN-ACK.
+// note remembers a SYN-ACK. A SYN with another number is a new attempt: what was
+// remembered is not of it.
 func (h *handshakes) note(s *probe.Segment) {
 	if s.Flags&probe.SYN == 0 {
+		return
+	}
+	if s.FromClient {
+		if x, ok := h.find(s.Flow); ok && x.client != s.Seq+1 {
+			h.forget(s.Flow)
+		}
+		return
+	}
+	if s.Flags&probe.ACK == 0 {
 		return
 	}
 	if h.young == nil || len(h.young) >= maxHandshakes {
 		h.age()
 	}
-	x := h.find(s.Flow)
-	if s.FromClient {
-		x = handshake{client: s.Seq, clientOK: true} // a new attempt
-	} else {
-		x.server, x.serverOK = s.Seq, true
-	}
-	h.young[s.Flow] = x
+	h.young[s.Flow] = handshake{client: s.Ack, server: s.Seq + 1}
 }
 
-func (h *handshakes) find(flow probe.Flow) handshake {
-	if x, ok := h.young[flow]; ok {
-		return x
+func (h *handshakes) find(flow probe.Flow) (handshake, bool) {
+	x, ok := h.young[flow]
+	if !ok {
+		x, ok = h.old[flow]
 	}
-	return h.old[flow]
+	return x, ok
 }
 
-// tell gives a new connection its initial sequence numbers, if they were seen.
+func (h *handshakes) forget(flow probe.Flow) {
+	delete(h.young, flow)
+	delete(h.old, flow)
+}
+
+// tell tells a new connection where it begins, if that was seen.
 func (h *handshakes) tell(flow probe.Flow, c *stream.Conn) {
-	x := h.find(flow)
-	if x.clientOK || x.serverOK {
-		c.Handshake(x.client, x.server, x.clientOK, x.serverOK)
-		delete(h.young, flow)
-		delete(h.old, flow)
+	if x, ok := h.find(flow); ok {
+		c.Handshake(x.client, x.server)
+		h.forget(flow)
 	}
 }
 

@@ -163,10 +163,23 @@ func TestIdentityIsRight(t *testing.T) {
 	t.Run("ports used anew", func(t *testing.T) {
 		g := newStage(t, Config{})
 		g.batch(second, query(second, 40000, 0)...)
-		g.batch(2*second+5, segment(2*second+5, 40000, true, probe.SYN, 77000, 0, nil))
+		g.batch(2*second+5, segment(2*second+5, 40000, true, probe.SYN, 77000, 0, nil),
+			segment(2*second+5, 40000, false, probe.SYN|probe.ACK, 99000, 77001, nil))
 		g.desk.snap = list(1, 2*second, 2*second+100, users)
 		g.batch(3 * second)
 		g.expect(`command "select 0" / +user_unknown`, `session_end "" / +user_unknown`)
+	})
+	t.Run("ports asked for anew", func(t *testing.T) {
+		g := newStage(t, Config{IdentityWait: 10 * time.Second})
+		g.batch(second, query(second, 40000, 0)...)
+		g.batch(2*second+5, segment(2*second+5, 40000, true, probe.SYN, 77000, 0, nil))
+		g.desk.snap = list(1, 2*second, 2*second+100, users)
+		g.batch(3 * second)
+		g.expect()
+		g.batch(4*second, query(4*second, 40000, 1)...) // the server has not heard of it
+		g.desk.snap = list(2, 5*second, 5*second+100, map[uint16]string{40000: "bob"})
+		g.batch(6 * second)
+		g.expect(`command "select 0" bob/processlist db=shop`, `command "select 1" bob/processlist db=shop`)
 	})
 	t.Run("schema changed since", func(t *testing.T) {
 		g := newStage(t, Config{})

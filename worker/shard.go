@@ -266,8 +266,7 @@ func (s *Shard) drain(b *probe.Batch, e *entry) {
 	for i := e.first; i >= 0; i = s.queue[i] {
 		seg := &b.Segments[i]
 		if e.conn != nil && e.conn.Restarts(seg) {
-			s.close(e, stream.EndGone, seg.TimeNs)
-			e.closedNs = 0 // seg is no late repeat
+			s.restart(e, seg)
 		}
 		if e.conn == nil && !s.open(e, seg) {
 			s.stats.Late++
@@ -293,6 +292,20 @@ func (s *Shard) drain(b *probe.Batch, e *entry) {
 	if e.conn.Waits() && !e.waiting {
 		e.waiting = true
 		s.waiting = append(s.waiting, e)
+	}
+}
+
+// restart begins a new connection, with seg, on the ports of one whose end was not seen.
+func (s *Shard) restart(e *entry, seg *probe.Segment) {
+	reason := stream.EndGone
+	if e.conn.ResetNs() != 0 {
+		reason = stream.EndReset
+	}
+	claim := e.conn.TakeClaim(seg)
+	s.close(e, reason, seg.TimeNs)
+	e.closedNs = 0 // seg is no late repeat
+	if s.open(e, seg) && claim != nil {
+		e.conn.Begin(claim, seg)
 	}
 }
 

@@ -200,7 +200,7 @@ func TestHandshake(t *testing.T) {
 	}
 	var h handshakes
 	for i := range 5 * maxHandshakes {
-		s := segment(second, uint16(i), true, probe.SYN, 1, 0, nil)
+		s := segment(second, uint16(i), false, probe.SYN|probe.ACK, 1, 2, nil)
 		s.Flow.Client = netip.AddrPortFrom(netip.AddrFrom4([4]byte{10, byte(i >> 24), byte(i >> 16), byte(i >> 8)}), uint16(i))
 		h.note(&s)
 		if len(h.young)+len(h.old) > 2*maxHandshakes {

@@ -20,6 +20,7 @@ type entry struct {
 	waiting     bool    // in Shard.waiting
 	listed      bool    // a snapshot of the process list had it
 	behindProxy bool    // a proxy had the connection
+	over        bool    // both ends had closed the connection that was closed
 	missing     uint8   // snapshots since that had it not
 	missingNs   int64   // when the first of these began
 	closedNs    int64
@@ -128,7 +129,7 @@ func (s *Shard) find(seg *probe.Segment, hash uint64) *entry {
 	if e != nil {
 		return e
 	}
-	if seg.WireLen() == 0 { // neither a handshake nor its refusal makes a connection
+	if seg.WireLen() == 0 || seg.FromClient && seg.Flags&probe.SYN != 0 { // neither a handshake nor its refusal makes a connection
 		s.handshakes.note(seg)
 		return nil
 	}
@@ -152,6 +153,10 @@ func turned(seg *probe.Segment) bool {
 func (s *Shard) open(e *entry, seg *probe.Segment) bool {
 	goesOn := false
 	if e.closedNs != 0 {
+		if seg.FromClient && seg.Flags&probe.SYN != 0 && !e.over { // it may go on: the server tells
+			s.handshakes.note(seg)
+			return false
+		}
 		late := seg.TimeNs-e.closedNs > int64(s.config.Linger)
 		begins := seg.Flags&probe.SYN != 0 || !seg.FromClient && stream.Greets(seg.Payload)
 		copied := begins && e.span.Begins(seg) // a mirror brings the whole connection again
@@ -210,7 +215,7 @@ func (s *Shard) close(e *entry, reason stream.EndReason, nowNs int64) {
 			s.found(e)
 		}
 	}
-	e.span, e.conn = e.conn.Span(), nil
+	e.span, e.over, e.conn = e.conn.Span(), e.conn.Done(), nil
 	s.table.unlink(e)
 	s.table.open--
 	s.stats.Closed++
