@@ -121,8 +121,10 @@ func classify(err error) Cause {
 	return CauseQuery
 }
 
+// tlsFailed knows some failures by their type. An alert of the other side, and most
+// that crypto/tls finds itself, have none, but all their texts begin alike.
 func tlsFailed(err error) bool {
-	return errors.Is(err, mysql.ErrNoTLS) || errors.As(err, new(*tls.CertificateVerificationError)) ||
+	return strings.Contains(err.Error(), "tls: ") || errors.Is(err, mysql.ErrNoTLS) || errors.As(err, new(*tls.CertificateVerificationError)) ||
 		errors.As(err, new(tls.RecordHeaderError)) || errors.As(err, new(tls.AlertError)) ||
 		errors.As(err, new(x509.HostnameError)) || errors.As(err, new(x509.UnknownAuthorityError))
 }
