@@ -30,7 +30,11 @@ type Counters struct {
 	// Uptime and SinceFlush, the time since the last FLUSH STATUS, are whole seconds.
 	Uptime, SinceFlush time.Duration
 
-	Local bool // the server was reached on this machine
+	// Hostname and Port are those of ServerInfo, as the server that counted tells them:
+	// the last snapshot may be of another, which had the address before.
+	Hostname string
+	Port     uint16
+	Local    bool // the server was reached on this machine
 	// MysqlxConnects are those to MySQL's X Plugin, whose protocol is another.
 	MysqlxConnects uint64
 
@@ -112,6 +116,7 @@ func (w *Watcher) readCounters(ctx context.Context, c *Counters) error {
 	c.OwnDenied = w.server.denied.Load()
 	c.StatusNs = time.Now().UnixNano()
 	c.OwnQuestions, c.OwnConnectionID = w.server.questions.Load(), w.own.id
+	c.Hostname, c.Port = w.own.info.Hostname, w.own.info.Port
 	c.OwnConnects, c.OwnTransport, c.Local = w.server.connects.Load(), w.own.transport, w.server.local.Load()
 	if c.Socket.Reason == "" {
 		w.readSocketQuestions(ctx, &c.Socket)

@@ -165,7 +165,8 @@ func TestOneQuestionAtATime(t *testing.T) {
 		}
 		time.Sleep(3 * time.Second)
 		c, err := w.Counters(t.Context())
-		if err != nil || c.Questions != 12 || c.AccessDeniedKnown || c.Socket.Known || c.EndNs-c.BeginNs < int64(100*time.Millisecond) || c.OwnConnectionID != 7 {
+		if err != nil || c.Questions != 12 || c.AccessDeniedKnown || c.Socket.Known || c.EndNs-c.BeginNs < int64(100*time.Millisecond) || c.OwnConnectionID != 7 ||
+			c.Hostname != "db1" || c.Port != 3306 {
 			t.Errorf("%+v, %v", c, err)
 		}
 		if n := f.most.Load(); n != 1 {

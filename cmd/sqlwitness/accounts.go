@@ -96,6 +96,11 @@ func (a *accounts) end(r *reading) *serverReport {
 	r.late.questions -= min(r.after, r.late.questions)
 	r.audited = r.estimate(int64(a.scope.tick))
 	out := &serverReport{Watched: true, Version: r.info.Version, Coverage: coveragePartial}
+	if r.server.Hostname != r.info.Hostname || r.server.Port != r.info.Port { // than that of the last poll, by which the tallies were told
+		out.Reason = "another server answers at its address: it is counted from the next reading"
+		a.base, a.last = nil, nil
+		return a.publish(out)
+	}
 	reset := ""
 	if a.base != nil {
 		reset = r.reset(a.last)
@@ -147,7 +152,8 @@ func (r *reading) estimate(tick int64) float64 {
 	return early + (late-early)*min(max(share, 0), 1)
 }
 
-// reset tells whether the counters began anew since an earlier reading, and why.
+// reset tells whether the counters began anew since an earlier reading, and why. An
+// address may go over to another server, whose counters may all be larger.
 // FLUSH STATUS leaves Questions alone (MariaDB 10.11, tried), but not what
 // performance_schema counts by account; within 1.5 s of the start, or of the one
 // before, it is not seen.
@@ -155,6 +161,9 @@ func (r *reading) reset(before *reading) string {
 	const slack = int64(1500 * time.Millisecond) // the server tells whole seconds
 	began := func(r *reading, age time.Duration) int64 { return r.server.StatusNs - int64(age) }
 	switch {
+	case r.info.Hostname != before.info.Hostname, r.info.Port != before.info.Port,
+		began(r, r.server.Uptime) < began(before, before.server.Uptime)-slack:
+		return "another server answers at its address"
 	case began(r, r.server.Uptime) > began(before, before.server.Uptime)+slack:
 		return "the server was restarted"
 	case began(r, r.server.SinceFlush) > began(before, before.server.SinceFlush)+slack && r.server.SinceFlush > 0,

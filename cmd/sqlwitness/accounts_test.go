@@ -70,7 +70,7 @@ func TestReadings(t *testing.T) {
 		r.early.questions, r.earlyNs, r.lateNs = seen, r.server.StatusNs-1, r.server.StatusNs+1
 		change(r)
 		report := a.end(r)
-		if report != a.report.Load() || !report.Watched || report.Version != "11.8" || a.last != r || r.lateNs != r.server.StatusNs+1 {
+		if report != a.report.Load() || !report.Watched || report.Version != "11.8" || a.last != nil && a.last != r || r.lateNs != r.server.StatusNs+1 {
 			t.Errorf("second %d: %+v is not what is told", second, report)
 		}
 		return report
@@ -111,6 +111,16 @@ func TestReadings(t *testing.T) {
 	holds(r, 160, 10, 10, 10, 10, 10)
 	if r.Coverage != coverageFull {
 		t.Errorf("coverage %s: %s", r.Coverage, r.Reason)
+	}
+
+	// The address has gone over to another server behind the last poll: neither with
+	// the one before nor with the poll's server is it to be compared.
+	r = at(180, 9000, 670, func(r *reading) { r.server.Hostname = "db2" })
+	if r.Interval != nil || r.Coverage != coveragePartial || !strings.Contains(r.Reason, "another server") || !r.Since.IsZero() || a.base != nil {
+		t.Errorf("%+v", r)
+	}
+	if r = at(190, 9010, 680, asIs); r.Interval != nil || a.base != a.last {
+		t.Errorf("%+v", r)
 	}
 }
 

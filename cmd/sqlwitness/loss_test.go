@@ -21,7 +21,7 @@ func testScope() scope {
 // testReading is a reading in which all is in order.
 func testReading() *reading {
 	return &reading{info: watcher.ServerInfo{Port: 3306, Hostname: "db1", BindAddress: "*", Flavour: watcher.MariaDB},
-		server: watcher.Counters{Local: true, OwnTransport: watcher.TransportTCP}}
+		server: watcher.Counters{Hostname: "db1", Port: 3306, Local: true, OwnTransport: watcher.TransportTCP}}
 }
 
 // TestCoverage: whatever the capture may not see of the server's traffic is named,
@@ -241,6 +241,10 @@ func TestReset(t *testing.T) {
 		r.server.Questions = questions
 		return r
 	}
+	named := func(r *reading, host string, port uint16) *reading {
+		r.info.Hostname, r.info.Port = host, port
+		return r
+	}
 	for _, c := range []struct {
 		name          string
 		before, after *reading
@@ -252,6 +256,9 @@ func TestReset(t *testing.T) {
 		{"flushed", at(100, 50, 50, 5), at(110, 60, 4, 900), "FLUSH"},
 		{"flushed again", at(100, 50, 3, 5), at(110, 60, 4, 900), "FLUSH"},
 		{"flushed this second", at(100, 50, 50, 5), at(101, 51, 0, 900), "FLUSH"},
+		{"another server, which began before", at(100, 50, 50, 5), at(110, 900, 900, 7000), "another server"},
+		{"another machine", at(100, 50, 50, 5), named(at(110, 60, 60, 7000), "db2", 3306), "another server"},
+		{"another port", at(100, 50, 50, 5), named(at(110, 60, 60, 7000), "db1", 3307), "another server"},
 		{"fewer questions", at(100, 50, 50, 5), at(110, 60, 60, 4), "FLUSH"},
 	} {
 		got := c.after.reset(c.before)
