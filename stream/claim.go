@@ -2,6 +2,7 @@ package stream
 
 import (
 	"slices"
+	"time"
 
 	"sqlwitness/probe"
 )
@@ -32,6 +33,26 @@ type Claim struct {
 type claimed struct {
 	heldSegment
 	far bool // no receiver would have taken it
+}
+
+// synRepeats is how long a SYN may be sent again: Linux gives up after 127 s
+// (tcp_syn_retries, ip-sysctl.rst).
+const synRepeats = 3 * time.Minute
+
+// Restarts reports that a segment opens a new connection on the ports of this
+// one: a SYN with another initial sequence number, or far too late for a repeat. A
+// client's SYN must be answered, see Claim.
+func (c *Conn) Restarts(s *probe.Segment) bool {
+	if s.Flags&probe.SYN == 0 {
+		return c.mayRestart() && !s.FromClient && c.grants(s)
+	}
+	return c.newSYN(s) && (!s.FromClient || c.unproven())
+}
+
+// newSYN reports that a SYN is not the one that began this connection.
+func (c *Conn) newSYN(s *probe.Segment) bool {
+	h := c.halfOf(s)
+	return h.known && (s.Seq+1 != h.first || s.TimeNs-c.firstNs > int64(synRepeats) && c.firstNs != 0)
 }
 
 // keeps is the memory of what is held.

@@ -255,26 +255,6 @@ func (c *Conn) Waits() bool {
 
 func (c *Conn) holds() bool { return len(c.client.held) > 0 || len(c.server.held) > 0 }
 
-// synRepeats is how long a SYN may be sent again: Linux gives up after 127 s
-// (tcp_syn_retries, ip-sysctl.rst).
-const synRepeats = 3 * time.Minute
-
-// Restarts reports that a segment opens a new connection on the ports of this
-// one: a SYN with another initial sequence number, or far too late for a repeat. A
-// client's SYN must be answered, see Claim.
-func (c *Conn) Restarts(s *probe.Segment) bool {
-	if s.Flags&probe.SYN == 0 {
-		return c.mayRestart() && !s.FromClient && c.grants(s)
-	}
-	return c.newSYN(s) && (!s.FromClient || c.unproven())
-}
-
-// newSYN reports that a SYN is not the one that began this connection.
-func (c *Conn) newSYN(s *probe.Segment) bool {
-	h := c.halfOf(s)
-	return h.known && (s.Seq+1 != h.first || s.TimeNs-c.firstNs > int64(synRepeats) && c.firstNs != 0)
-}
-
 func (c *Conn) halfOf(s *probe.Segment) *half {
 	if s.FromClient {
 		return &c.client
