@@ -77,7 +77,7 @@ func (x *lexer) credentialWord(i, j int, k keyword) bool {
 // maskName masks the name [i, j). In double quotes it is a span already, which is
 // shown.
 func (x *lexer) maskName(i, j int) {
-	if n := len(x.spans); n > 0 && int(x.spans[n-1].start) == i {
+	if n := len(x.spans); n > 0 && !x.blind && int(x.spans[n-1].start) == i {
 		x.spans = x.spans[:n-1]
 	}
 	x.mask(i, j, spanText, formText)
@@ -130,7 +130,10 @@ func (x *lexer) account(s []byte, i, j int) int {
 		case '\'', '"', '`':
 			end = quotedEnd(s, host, false)
 			if end < 0 || x.hidesComment(s[host:end]) || !plain(s[host:end]) {
-				return x.giveUp(s, host)
+				if end < 0 {
+					end = len(s)
+				}
+				return x.giveUp(s, host, end)
 			}
 		default:
 			end = host
@@ -140,7 +143,7 @@ func (x *lexer) account(s []byte, i, j int) int {
 		}
 		a.host = span{start: int32(host), end: int32(end)}
 	}
-	if !x.nested && len(x.accounts) < maxListed {
+	if !x.nested && !x.blind && len(x.accounts) < maxListed {
 		x.accounts = append(x.accounts, a)
 	}
 	return end

@@ -19,7 +19,13 @@ func (x *lexer) dash(s []byte, i int) int {
 	case c < ' ' || c == 0x7f:
 		return x.lineComment(s, i+2)
 	case c >= 0x80 && (x.reading.unsure || x.reading.charset != charsetUTF8):
-		return x.giveUp(s, i+2) // white space in some character sets
+		end := i + 2 // white space in some character sets
+		if k := bytes.IndexByte(s[end:], '\n'); x.table.class[c] == classSpace && k >= 0 {
+			end += k
+		} else if x.table.class[c] == classSpace {
+			end = len(s)
+		}
+		return x.giveUp(s, i+2, end)
 	}
 	return i + 1
 }
@@ -32,7 +38,7 @@ func (x *lexer) lineComment(s []byte, body int) int {
 		end = body + k
 	}
 	if bytes.IndexByte(s[body:end], 0) >= 0 || x.hidesComment(s[body:end]) {
-		return x.giveUp(s, body)
+		return x.giveUp(s, body, end)
 	}
 	visible := end
 	if visible > body && s[visible-1] == '\r' {
@@ -55,18 +61,72 @@ func (x *lexer) slash(s []byte, i int) int {
 	body := i + 2
 	kind, start := sqlComment(s, body)
 	switch {
-	case x.inside == commentOther, x.inside != commentNone && kind != commentNone:
-		return x.giveUp(s, body)
+	case x.inside != commentNone && kind != commentNone:
+		return x.giveUp(s, body, start)
 	case kind != commentNone:
-		x.inside, x.special = kind, true
-		return start
+		return x.openComment(s, body, start, kind)
 	}
 	k := bytes.Index(s[body:], []byte("*/"))
-	if k < 0 {
-		return x.giveUp(s, body)
+	switch {
+	case k < 0:
+		return x.giveUp(s, body, len(s))
+	case x.inside > commentExecutable:
+		return x.giveUp(s, body, body+k+2)
 	}
 	x.mask(body, body+k, spanText, formComment)
 	return body + k + 2
+}
+
+// openComment begins a comment whose inside is SQL, from start on.
+func (x *lexer) openComment(s []byte, body, start int, kind commentKind) int {
+	x.special = true
+	if kind == commentOther || kind == commentExecutable && versionOf(s[body+1:start]) > alwaysRun {
+		x.optional = true
+		if x.skip {
+			return skippedEnd(s, body)
+		}
+	}
+	if x.inside = kind; kind == commentHint {
+		x.behindHint = x.st
+		x.st = statement{phase: phaseDone, watch: x.secretsOnly, secret: x.st.secret, mysqlSchema: x.st.mysqlSchema, uncalled: x.st.uncalled}
+	}
+	return start
+}
+
+// endComment ends a comment whose inside is SQL. No word of a hint belongs to the
+// statement.
+func (x *lexer) endComment() {
+	if x.inside == commentHint {
+		secret := x.st.secret
+		x.st = x.behindHint
+		x.st.secret = secret
+	}
+	x.inside = commentNone
+}
+
+// skippedEnd is where a server goes on that skips the comment with the body at i. It
+// knows one level of comments in it.
+func skippedEnd(s []byte, i int) int {
+	for {
+		end := bytes.Index(s[i:], []byte("*/"))
+		if end < 0 {
+			return len(s)
+		}
+		inner := bytes.Index(s[i:i+end], []byte("/*"))
+		if inner < 0 {
+			return i + end + 2
+		}
+		i += end + 2
+	}
+}
+
+// versionOf is the server version that digits tell.
+func versionOf(digits []byte) int {
+	n := 0
+	for _, c := range digits {
+		n = 10*n + int(c-'0')
+	}
+	return n
 }
 
 // sqlComment tells what kind of comment has the body at i, and where the SQL in it
@@ -76,7 +136,7 @@ func sqlComment(s []byte, i int) (commentKind, int) {
 	case i < len(s) && s[i] == '!':
 		return commentExecutable, skipVersion(s, i+1)
 	case i < len(s) && s[i] == '+':
-		return commentOther, i + 1
+		return commentHint, i + 1
 	case i+1 < len(s) && s[i] == 'M' && s[i+1] == '!':
 		return commentOther, skipVersion(s, i+2)
 	}

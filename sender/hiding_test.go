@@ -164,6 +164,56 @@ func TestCommentsThatServersSkip(t *testing.T) {
 	}
 }
 
+// Servers that run a statement which others do not see run it: behind a comment that
+// they skip, and behind what they know the end of.
+func TestStatementsBehindDoubts(t *testing.T) {
+	for sql, want := range map[string]string{
+		"/*+ x */ drop table t":                                         "drop_table",
+		"/*+ x */ (select 1)":                                           "select",
+		"/*+ ; drop table t */ select 1":                                "select",
+		"execute immediate 'drop /*+ x*/ table t'":                      "drop_table",
+		"/*!999999 select 1 */ drop table t":                            "drop_table",
+		"/*M!999999 select 1 */ drop table t":                           "drop_table",
+		"/*!999999 do 1; */ drop table t":                               "drop_table",
+		"/*!999999 begin not atomic */ drop table t /*!999999 ; end */": "drop_table",
+		"/*!999999 ' */ drop table t /*!999999 ' */":                    "drop_table",
+		"/*!999999 ` */ drop table t -- `":                              "drop_table",
+		"/*!999999 /* x */ select 1 */ drop table t":                    "drop_table",
+		"select /*!80000 1, */ 2":                                       "select",
+		"select 1 as $a$; drop table t":                                 "drop_table",
+		"begin not atomic select 1 as $a$; grant r to u; end":           "grant",
+		"/*!50000 begin not atomic select '*/'; drop table t; end*/":    "drop_table",
+		"/*! select 1 -- */\n; drop table t*/":                          "drop_table",
+		"select 1 as `a\xe9`; drop table t":                             "drop_table",
+		"select 1 -- \x00\n; drop table t":                              "drop_table",
+		"execute immediate 'select /*! 1'; drop table t":                "drop_table",
+		"select 'a; drop table t":                                       "select",
+	} {
+		if got, _, _, _ := found(t, sql, known); got != want {
+			t.Errorf("%s: %s, want %s", sql, got, want)
+		}
+	}
+	var m Masker
+	for sql, want := range map[string]string{
+		"/*!999999 drop user */ select 'secret', 5":       "/*!999999 drop user */ select ?, ?",
+		"/*!999999 set global */ delete from t where a=5": "/*!999999 set global */ delete from t where a=?",
+		"select 1 as $a$; drop user 'u'@'h'":              "select ? as ?",
+		"set global /*+ 5 */ a=6":                         "set global /*+ ? */ a=6",
+	} {
+		if got := string(m.Mask(nil, []byte(sql), known, Options{Multi: true})); got != want || strings.Contains(describe(&m, sql), "secret") || strings.Contains(describe(&m, sql), "u@h") {
+			t.Errorf("%s: %s, %s", sql, got, describe(&m, sql))
+		}
+	}
+	for sql, want := range map[string]string{
+		"select 'a' as $a$; clone instance from u@h:3306 idnetified by 'x'": "select 'a' as ?",
+		"select 'a' as $a$; select 'b'":                                     "select 'a' as $a$; select 'b'",
+	} {
+		if got := string(m.Mask(nil, []byte(sql), known, Options{Multi: true, SecretsOnly: true})); got != want {
+			t.Errorf("%s: %s", sql, got)
+		}
+	}
+}
+
 // PREPARE shows what it prepares as COM_STMT_PREPARE does, where that may change a
 // definition or an account.
 func TestStatementInPrepare(t *testing.T) {

@@ -93,7 +93,8 @@ type commentKind uint8
 const (
 	commentNone       commentKind = iota
 	commentExecutable             // /*! */
-	commentOther                  // MariaDB's /*M! */ and hints: some servers skip them
+	commentOther                  // MariaDB's /*M! */: some servers skip it
+	commentHint                   // /*+ */: a comment for many servers, and no part of a statement for any
 )
 
 // A lexer goes over a text once, under one reading, the way MySQL's and
@@ -113,6 +114,10 @@ type lexer struct {
 	multi       bool // `;` separates statements
 	truncated   bool // the text goes on behind its end
 	inside      commentKind
+	behindHint  statement  // what goes on behind the hint that inside is
+	blind       bool       // all is masked from here on; statements are seen all the same
+	skip        bool       // comments that only some servers run are skipped
+	optional    bool       // there was such a comment
 	nested      bool       // inside the text of a PREPARE
 	noStatement bool       // which holds something that is no statement
 	inner       sqlCommand // the most privileged statement of it
@@ -145,8 +150,9 @@ func (x *lexer) run(sql []byte, r reading) {
 	x.careful = x.loose || r.charset.twoByte()
 	x.spans, x.commands, x.accounts = x.spans[:0], x.commands[:0], x.accounts[:0]
 	x.found, x.firstSpan, x.inside, x.nested, x.anySecrets, x.special = 0, 0, commentNone, false, false, false
-	x.st = newStatement()
+	x.st, x.optional, x.blind = newStatement(), false, false
 	x.scan(sql, 0)
+	x.endComment()
 	x.endStatement()
 }
 
@@ -189,7 +195,9 @@ func (x *lexer) scan(s []byte, i int) {
 		case classAt:
 			i = x.at(s, i)
 		case classSemicolon:
-			x.semicolon()
+			if x.inside != commentHint {
+				x.semicolon()
+			}
 			i++
 		case classControl:
 			j := i + 1
@@ -205,7 +213,7 @@ func (x *lexer) scan(s []byte, i int) {
 		case classStar:
 			i++
 			if x.inside != commentNone && i < len(s) && s[i] == '/' {
-				x.inside = commentNone
+				x.endComment()
 				i++
 			}
 		default:
@@ -225,7 +233,7 @@ func (x *lexer) punctuation(c byte) {
 
 // mask adds [start, end) to the spans.
 func (x *lexer) mask(start, end int, k spanKind, f form) {
-	if start >= end {
+	if start >= end || x.blind {
 		return
 	}
 	if x.nested && f == formText {
@@ -238,13 +246,15 @@ func (x *lexer) mask(start, end int, k spanKind, f form) {
 	x.spans = append(x.spans, span{int32(start), int32(end), k, f})
 }
 
-// giveUp masks everything from start to the end of s. It looked for an end there
-// and found none: with another text in the place of what looks like a literal there
-// may be one.
-func (x *lexer) giveUp(s []byte, start int) int {
+// giveUp masks everything from start to the end of s: what stands there has no end, or
+// not the same one to all servers. A server may go on at next, so what statements stand
+// behind it is found out nevertheless. With another text in the place of what looks
+// like a literal there may be another end.
+func (x *lexer) giveUp(s []byte, start, next int) int {
 	x.special = true
 	x.mask(start, len(s), spanText, formText)
-	return len(s)
+	x.blind = x.blind || start < len(s)
+	return next
 }
 
 // plainWord is the end of the word at i, if it is one that only has to be stepped
@@ -272,7 +282,7 @@ func (x *lexer) word(s []byte, i int) int {
 		}
 	}
 	if s[i] == '$' && dollarTag(s[i:j]) {
-		return x.giveUp(s, i) // a dollar-quoted string since MySQL 9, a name before
+		return x.giveUp(s, i, j) // a dollar-quoted string since MySQL 9, a name before
 	}
 	if x.loose {
 		if k := digitBehindHigh(s[i:j]); k >= 0 {

@@ -13,7 +13,10 @@ func (x *lexer) text(s []byte, start, open int) int {
 		if x.st.watch {
 			x.st.other()
 		}
-		return x.giveUp(s, start)
+		if end < 0 {
+			end = len(s)
+		}
+		return x.giveUp(s, start, end)
 	}
 	if x.st.watch {
 		return x.watchedText(s, start, open, end)
@@ -97,7 +100,10 @@ func (x *lexer) quotedName(s []byte, i int) int {
 		if x.st.watch {
 			x.st.other()
 		}
-		return x.giveUp(s, i)
+		if end < 0 {
+			end = len(s)
+		}
+		return x.giveUp(s, i, end)
 	}
 	if s[i] == '"' {
 		x.mask(i, end, spanShown, formName)

@@ -63,7 +63,9 @@ func (m *Masker) read(sql []byte, mode stream.LexMode, o Options) {
 	m.release()
 	x.secretsOnly, x.multi, x.truncated = o.SecretsOnly, o.Multi, o.Truncated
 	r, d := firstReading(sql, mode)
+	x.skip = false
 	x.run(sql, r)
+	optional := x.optional
 	m.best = &m.own
 	m.best.take(x)
 	m.spans = x.spans
@@ -85,7 +87,30 @@ func (m *Masker) read(sql []byte, mode stream.LexMode, o Options) {
 		m.spans = m.union
 		m.dropMasked()
 	}
+	if optional {
+		m.skip(sql, r)
+	}
 	x.sql = nil
+}
+
+// skip adds what a server finds in sql that skips the comments which only some run: what
+// stands in them may be an open end, or the verb of the statement, to others only.
+func (m *Masker) skip(sql []byte, r reading) {
+	x := &m.lex
+	first := append(m.merge[:0], m.spans...)
+	x.skip = true
+	x.run(sql, r)
+	m.union = unite(m.union[:0], first, x.spans)
+	m.merge, m.spans = first, m.union
+	for _, c := range x.commands {
+		if !slices.Contains(m.best.commands, c) {
+			m.best.commands = append(m.best.commands, c)
+		}
+	}
+	m.best.classes = classesOf(m.best.commands)
+	m.best.found = max(m.best.found, x.found)
+	m.best.secret = m.best.secret || x.anySecrets
+	m.dropMasked()
 }
 
 // maskFrom masks everything from start to end, beside what one reading masks

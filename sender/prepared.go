@@ -30,9 +30,12 @@ func (x *lexer) preparedText(s []byte, open int) bool {
 		return false
 	}
 	outer, secrets, spans := x.st, x.anySecrets, len(x.spans)
+	blind, comment := x.blind, x.inside
 	x.st, x.nested, x.anySecrets, x.noStatement, x.inner = newStatement(), true, false, false, sqlCommand{}
 	x.scan(s, open+1)
+	x.endComment()
 	x.endStatement()
+	x.blind, x.inside = blind, comment
 	outer.secret = outer.secret || x.anySecrets
 	x.st, x.nested, x.anySecrets = outer, false, secrets || x.anySecrets
 	if x.noStatement {

@@ -347,5 +347,8 @@ func (x *lexer) endStatement() {
 			}
 		}
 	}
+	if x.blind && st.secret {
+		x.spans[len(x.spans)-1].kind = spanAlways
+	}
 	x.firstSpan = len(x.spans)
 }

@@ -2,7 +2,6 @@ package sender
 
 import (
 	"bytes"
-	"strconv"
 	"strings"
 )
 
@@ -150,7 +149,7 @@ func (s *scan) comment(i int) int {
 	case t[0] == '/' && t[1] == '*':
 		if kind, start := sqlComment(s.text, i+2); kind != commentNone && t[2] != '+' {
 			s.executable, s.inside = true, true
-			if version, _ := strconv.Atoi(string(s.text[i+3 : start])); kind == commentOther || version > alwaysRun {
+			if kind == commentOther || versionOf(s.text[i+3:start]) > alwaysRun {
 				s.skipped, s.skips = append(s.skipped, [2]int{i, len(s.text)}), true
 			}
 			return start
