@@ -69,7 +69,7 @@ func receive(args []string, stdout *os.File, stderr io.Writer, log *slog.Logger)
 	}
 	log.Info("receiving", "listen", taker.Addr())
 	admin.serve(log, collector(slices.Concat(receiveFamilies, receiveStateFamilies), receiveMetrics(taker, outputs)))
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	ctx, stop := untilStopped()
 	defer stop()
 	err = taker.Run(ctx)
 	log.Info("received", "stats", fmt.Sprintf("%+v", taker.Stats()))
@@ -114,7 +114,7 @@ func consume(args []string, stdout *os.File, stderr io.Writer, log *slog.Logger)
 	}
 	log.Info("consuming", "topic", cfg.Topic, "group", cfg.Group)
 	admin.serve(log, collector(consumeFamilies, consumeMetrics(consumer, cfg.Output)))
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	ctx, stop := untilStopped()
 	defer stop()
 	return consumer.Run(ctx)
 }
@@ -164,4 +164,12 @@ func noArguments(rest []string, err error) error {
 		return usageError{fmt.Errorf("unexpected argument %q", strings.Join(rest, " "))}
 	}
 	return err
+}
+
+// untilStopped is a context that SIGINT or SIGTERM ends. A second one ends the process
+// at once: what is left to do may wait for ever, for whoever reads the output.
+func untilStopped() (context.Context, context.CancelFunc) {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	context.AfterFunc(ctx, stop)
+	return ctx, stop
 }

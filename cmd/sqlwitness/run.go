@@ -7,13 +7,11 @@ import (
 	"io"
 	"log/slog"
 	"os"
-	"os/signal"
 	"runtime"
 	"runtime/debug"
 	"slices"
 	"strings"
 	"sync"
-	"syscall"
 	"time"
 
 	"sqlwitness/probe"
@@ -123,7 +121,7 @@ type live struct {
 }
 
 func (l *live) run(stderr io.Writer) error {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	ctx, stop := untilStopped()
 	defer stop()
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -159,7 +157,7 @@ func (l *live) run(stderr io.Writer) error {
 	case err = <-finished:
 		finished <- nil
 	}
-	stop() // a second signal ends the process at once
+	stop() // also where a sink or the capture ended it: the next signal ends the process at once
 	cancel(nil)
 	background.Wait()
 	last := l.lastReading()
