@@ -7,6 +7,7 @@ import (
 	"math"
 	"os"
 	"slices"
+	"sync/atomic"
 )
 
 // A FileConfig describes how capture files are read.
@@ -24,6 +25,8 @@ type File struct {
 	errs   []error // of inputs that ended badly
 	intake *intake
 	closed bool
+
+	stopped atomic.Bool
 }
 
 // OpenFile opens one capture file.
@@ -87,7 +90,7 @@ func (f *File) step(in *input) {
 	if err == nil {
 		return
 	}
-	if err != io.EOF {
+	if err != io.EOF && !f.stopped.Load() {
 		f.errs = append(f.errs, err)
 	}
 	f.inputs = slices.DeleteFunc(f.inputs, func(i *input) bool { return i == in })
@@ -124,7 +127,7 @@ func (f *File) Next() (*Batch, error) {
 		return nil, os.ErrClosed
 	}
 	in := f.next()
-	if in == nil {
+	if in == nil || f.stopped.Load() {
 		f.intake.finish()
 		if len(f.errs) > 0 {
 			return nil, errors.Join(f.errs...)
@@ -139,6 +142,15 @@ func (f *File) Next() (*Batch, error) {
 	}
 	f.intake.settle()
 	return &f.intake.batch, nil
+}
+
+// Stop ends the reading, also where it waits for a file that is still being written:
+// Next returns what it returns at the end. Any goroutine may call it.
+func (f *File) Stop() {
+	f.stopped.Store(true)
+	for _, in := range f.all {
+		in.close()
+	}
 }
 
 // Release takes the last Batch back.

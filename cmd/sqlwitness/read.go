@@ -40,7 +40,7 @@ func readFiles(args []string, stdout *os.File, stderr io.Writer, log *slog.Logge
 		return err
 	}
 	finished := p.start(split(source, c.Capture.Shards), c.worker(filter.Mode), nil)
-	err = errors.Join(p.await(finished, source.Stats, stderr), p.sender.Close())
+	err = errors.Join(p.await(finished, source, stderr), p.sender.Close())
 	captured := source.Stats()
 	p.printLedger(stderr, captured)
 	if p.stats().Stream.Commands == 0 {
@@ -63,15 +63,16 @@ func split(source *probe.File, n int) []worker.Source {
 	return parts
 }
 
-// await waits for the shards. On a terminal it shows how far they are.
-func (p *pipeline) await(finished chan error, captured func() probe.Stats, stderr io.Writer) error {
-	terminal, ok := stderr.(*os.File)
-	if !ok || !term.IsTerminal(int(terminal.Fd())) {
-		return <-finished
+// await waits for the shards. On a terminal it shows how far they are. What no sink
+// takes any more is not read.
+func (p *pipeline) await(finished chan error, source *probe.File, stderr io.Writer) error {
+	var progress <-chan time.Time
+	if terminal, ok := stderr.(*os.File); ok && term.IsTerminal(int(terminal.Fd())) {
+		tick := time.NewTicker(500 * time.Millisecond)
+		defer tick.Stop()
+		progress = tick.C
 	}
-	tick := time.NewTicker(500 * time.Millisecond)
-	defer tick.Stop()
-	shown := false
+	failed, shown := p.sender.Failed(), false
 	for {
 		select {
 		case err := <-finished:
@@ -79,8 +80,11 @@ func (p *pipeline) await(finished chan error, captured func() probe.Stats, stder
 				fmt.Fprint(stderr, "\r\x1b[K")
 			}
 			return err
-		case <-tick.C:
-			s := captured()
+		case <-failed:
+			failed = nil
+			source.Stop()
+		case <-progress:
+			s := source.Stats()
 			shown = true
 			fmt.Fprintf(stderr, "\r\x1b[Kread %d MiB%s, %d packets", s.ReadBytes>>20, percent(s), s.Packets)
 		}

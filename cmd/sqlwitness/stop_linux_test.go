@@ -3,6 +3,9 @@ package main
 import (
 	"fmt"
 	"net"
+	"os"
+	"path/filepath"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -60,6 +63,47 @@ func TestSecondSignal(t *testing.T) {
 			taker.Process.Signal(syscall.SIGTERM)
 		case <-late:
 			t.Fatal("it goes on for ever")
+		}
+	}
+}
+
+// TestReadEnds: a capture that is still being written is not read on for an output
+// that is broken.
+func TestReadEnds(t *testing.T) {
+	t.Parallel()
+	for _, shards := range []string{"1", "2"} {
+		path := filepath.Join(t.TempDir(), "live.pcap")
+		if err := syscall.Mkfifo(path, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		capture, err := os.OpenFile(path, os.O_RDWR, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer capture.Close()
+		r, w := smallPipe(t)
+		r.Close()
+		reader := command(t, "read", "--port", demoPort(t), "--shards", shards, path)
+		var said lockedBuffer
+		reader.Stdout, reader.Stderr = w, &said
+		if err := reader.Start(); err != nil {
+			t.Fatal(err)
+		}
+		w.Close()
+		packets, err := os.ReadFile(demo)
+		if err != nil {
+			t.Fatal(err)
+		}
+		go capture.Write(packets)
+		ended := make(chan error, 1)
+		go func() { ended <- reader.Wait() }()
+		select {
+		case <-ended:
+			if reader.ProcessState.ExitCode() != 1 || !strings.Contains(said.String(), "broken pipe") || !strings.Contains(said.String(), "ledger") {
+				t.Errorf("%v: %s", reader.ProcessState, said.String())
+			}
+		case <-time.After(time.Minute):
+			t.Errorf("%s shards: it goes on for ever: %s", shards, said.String())
 		}
 	}
 }
