@@ -137,6 +137,7 @@ type Conn struct {
 	confirmed   bool // it has shown that it speaks MySQL
 	exact       bool // the last command ended where its segment did
 	requestLost bool // a command boundary of the client has to be found
+	blind       bool // where the client's bytes begin is its own word, the server was not heard yet
 	quit        bool // COM_QUIT was sent
 	killed      bool // the server ended the connection
 	done        bool // FIN both ways, or RST and silence
@@ -307,6 +308,7 @@ func (c *Conn) learn(s *probe.Segment) {
 		c.heardNs = s.TimeNs
 	}
 	if !from.known {
+		c.blind = s.FromClient && s.Flags&probe.SYN == 0 && c.env.config.Mode != probe.ModeNone
 		from.start(s.Seq)
 		if s.Flags&probe.SYN != 0 {
 			from.start(s.Seq + 1)
@@ -314,6 +316,10 @@ func (c *Conn) learn(s *probe.Segment) {
 	}
 	if s.Flags&probe.ACK == 0 {
 		return
+	}
+	if c.blind && !s.FromClient {
+		c.beginAt(s.Ack)
+		c.blind = false
 	}
 	if !to.known {
 		to.start(s.Ack)

@@ -80,6 +80,9 @@ func (c *Conn) unheard() (from uint32, open bool) {
 // reopen goes back to what was passed, if a segment of the client brings some of it: the
 // server takes that, and what lay behind it may have been forged.
 func (c *Conn) reopen(s *probe.Segment) {
+	if c.blind && s.WireLen() > 0 {
+		c.beginAt(s.Seq)
+	}
 	from, open := c.unheard()
 	if open && (!seqLess(from, s.Seq+uint32(s.WireLen())) || !seqLess(s.Seq, c.passed.next)) {
 		return
@@ -93,6 +96,7 @@ func (c *Conn) reopen(s *probe.Segment) {
 	if c.phase != phaseCommand {
 		return
 	}
+	c.confirmed = c.confirmed || c.exact
 	if len(c.waiting) > 0 && seqLess(before, uint32(c.waiting[0].number)) { // all came behind it
 		c.finishUnanswered(StatusUnknown, FlagResponseNotCaptured)
 	}
@@ -100,6 +104,18 @@ func (c *Conn) reopen(s *probe.Segment) {
 		c.zip.request.reset()
 	}
 	c.loseRequest(c.lastNs, 0)
+}
+
+// beginAt takes seq for the client's first byte, if that lies before the one that was
+// captured first, of a connection that was joined later: the first may have been ahead of
+// its turn, or forged.
+func (c *Conn) beginAt(seq uint32) {
+	h := &c.client
+	if !seqLess(seq, h.first) || jumps(h.first, seq) {
+		return
+	}
+	c.passed = passed{extent: extent{seq, h.first}}
+	h.first, h.acked = seq, seq
 }
 
 // recall goes back to where a command's Ack says that its answer begins, if only an Ack

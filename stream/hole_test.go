@@ -242,3 +242,50 @@ func TestSpanBeforeHole(t *testing.T) {
 		t.Errorf("the span is %+v", span)
 	}
 }
+
+// Where the capture begins in the middle of a connection, the first segment may be
+// forged ahead, or come before one that the network has lost: what lies below it, and is
+// still to come, is no repeat.
+func TestBeginsAhead(t *testing.T) {
+	two, three := []*probe.Segment{ask(2), answer(2), ask(3), answer(3)}, []*probe.Segment{piped(2), answer(2), answer(3)}
+	for name, c := range map[string]struct {
+		first, then []*probe.Segment
+		want        []string
+	}{
+		"a byte":              {[]*probe.Segment{forged(9_000, []byte("x"))}, two, []string{"select 2 ok", "select 3 ok"}},
+		"a command":           {[]*probe.Segment{forged(13_000, ask(9).Payload)}, two, []string{"select 9 unknown", "select 2 ok", "select 3 ok"}},
+		"heard":               {[]*probe.Segment{forged(13_000, ask(9).Payload), answer(1)}, two, []string{"select 9 unknown", "select 2 ok", "select 3 ok"}},
+		"of the network":      {[]*probe.Segment{piped(3)}, three, []string{"select 3 unknown", "select 2 ok"}},
+		"of it, heard":        {[]*probe.Segment{piped(3), answer(1)}, three, []string{"select 3 unknown", "select 2 ok"}},
+		"of it, heard before": {[]*probe.Segment{answer(1), piped(3)}, three, []string{"select 2 ok", "select 3 ok"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			g := &stretch{t: t, now: 1e9}
+			g.conn, g.env, g.lines = taken(Config{})
+			g.feed(c.first...)
+			g.wait(5 * time.Second)
+			for _, s := range c.then {
+				g.feed(s)
+			}
+			g.wait(time.Second)
+			if got := fmt.Sprint(*g.lines); got != fmt.Sprint(c.want) {
+				t.Errorf("%s, want %s", got, c.want)
+			}
+			g.close()
+		})
+	}
+}
+
+// What the server had before is a repeat there as well.
+func TestBeginsBehind(t *testing.T) {
+	g := &stretch{t: t, now: 1e9}
+	g.conn, g.env, g.lines = taken(Config{})
+	g.feed(ask(3), answer(3))
+	g.feed(ask(2))
+	g.feed(ask(4), answer(4))
+	g.expect(0, "select 3 ok", "select 4 ok")
+	if n := g.env.Stats.RepeatedBytes; n != 13 {
+		t.Errorf("%d bytes taken for repeats", n)
+	}
+	g.close()
+}
