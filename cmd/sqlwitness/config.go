@@ -253,6 +253,7 @@ func (c *config) validate() error {
 		c.Receive.TLS.check("receive.tls"),
 		c.Metrics.check(),
 		inRange("receive.connections", c.Receive.Connections, 1, 100_000),
+		c.Consume.checkAlerts(),
 		inRange("consume.session_timeout", c.Consume.SessionTimeout, 6*time.Second, 5*time.Minute),
 		inRange("report_interval", c.ReportInterval, time.Second, time.Hour),
 		c.validateLabels(),

@@ -26,6 +26,9 @@ type runState struct {
 	Seqs    []uint64  `json:"seqs"`
 }
 
+// errTorn is what a power failure may leave of a state that was just written.
+var errTorn = errors.New("it is torn")
+
 // readState reads what the last run left; nil if there is nothing.
 func readState(path string) (*runState, error) {
 	b, err := os.ReadFile(path)
@@ -37,7 +40,7 @@ func readState(path string) (*runState, error) {
 	}
 	var s runState
 	if json.Unmarshal(b, &s) != nil || s.Boot == "" {
-		return nil, nil // torn: as good as none
+		return nil, errTorn
 	}
 	return &s, nil
 }
@@ -92,7 +95,9 @@ func (l *live) announceStart(now time.Time) error {
 	e := startEvent{Version: version(), Mode: l.config.Capture.Responses, Mask: l.config.Mask.String(), Ports: l.filter.Ports, Lanes: len(l.engine.sources()), ConfigHash: l.config.hash(), RulesHash: hash(&l.config.Select)}
 	if l.config.StateFile != "" {
 		before, err := readState(l.config.StateFile)
-		if err != nil {
+		if errors.Is(err, errTorn) { // as good as none
+			l.log.Warn("how the run before this one ended is not known", "state_file", l.config.StateFile, "err", err)
+		} else if err != nil {
 			return err
 		}
 		if before != nil {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -106,5 +107,32 @@ func TestLifecycle(t *testing.T) {
 	after := runFor(t, state, syscall.SIGTERM)
 	if s := after[0]; s.PreviousBoot != killed[0].Boot || s.PreviousClean == nil || *s.PreviousClean || s.PreviousSeqs[0] < 2 {
 		t.Errorf("after a killed run: %+v", s)
+	}
+}
+
+// TestTornState: a state that a power failure has torn says nothing of the run before,
+// and that is said.
+func TestTornState(t *testing.T) {
+	if os.Getuid() != 0 {
+		t.Skip("live capture needs root")
+	}
+	for name, torn := range map[string]string{"empty": "", "cut": `{"boot":"b1","started":"2026-01-0`, "zeros": "\x00\x00\x00\x00"} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			state := write(t, "state", []byte(torn))
+			r := &running{Cmd: command(t, "run", "--port", fmt.Sprint(freeport.Port(t)), "--interface", "lo", "--state-file", state)}
+			r.Stderr = &r.log
+			if err := r.Start(); err != nil {
+				t.Fatal(err)
+			}
+			waitFor(t, "the capture", func() bool { return strings.Contains(r.log.String(), "msg=auditing") })
+			r.end(t)
+			if said := r.lines("how the run before this one ended is not known"); len(said) != 1 || !strings.Contains(said[0], state) {
+				t.Errorf("%q: %s", said, r.log.String())
+			}
+			if s, err := readState(state); err != nil || s == nil || !s.Clean {
+				t.Errorf("%+v, %v", s, err)
+			}
+		})
 	}
 }

@@ -162,6 +162,7 @@ func TestRefusals(t *testing.T) {
 			[]string{"watch.proxies[1].address", "127.0.0.1:6032", "twice"}},
 		{"config check -c " + write(t, "itself.yaml", []byte("watch: {user: u, proxies: [{address: '127.0.0.1:3306', user: a}]}\n")), 2,
 			[]string{"watch.proxies[0].address", "127.0.0.1:3306", "watch.address"}},
+		{"config check -c " + write(t, "loop.yaml", []byte("consume: {topic: audit, alerts: audit}\n")), 2, []string{"consume.alerts", "audit", "consume.topic"}},
 		{"run file.pcap", 2, []string{"file.pcap", "sqlwitness read"}},
 		{"run --interface nosuch0", 1, []string{"nosuch0", "lo"}},
 		{"run --pprof 0.0.0.0:6060", 2, []string{"pprof", "0.0.0.0", "loopback"}},

@@ -158,6 +158,14 @@ func (c *consumeConfig) open(stdout io.Writer) (analyze.Config, error) {
 	return cfg, err
 }
 
+// checkAlerts refuses to put findings among the events that they are made of.
+func (c *consumeConfig) checkAlerts() error {
+	if c.Alerts != "" && c.Alerts == c.Topic {
+		return fmt.Errorf("consume.alerts: %q is not allowed; it is consume.topic, whose readers would take findings for damaged events", c.Alerts)
+	}
+	return nil
+}
+
 // noArguments refuses what is no flag.
 func noArguments(rest []string, err error) error {
 	if err == nil && len(rest) > 0 {
