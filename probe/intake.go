@@ -92,7 +92,10 @@ func (in *intake) decode(fr *frame, seg *Segment) Outcome {
 	if outcome != Accepted {
 		return outcome
 	}
-	pkt, wireLen := fr.data[off:], max(fr.wireLen, len(fr.data))-off
+	if fr.wireLen < len(fr.data) || fr.wireLen > maxFrameBytes { // damaged: taken for whole
+		fr.wireLen = len(fr.data)
+	}
+	pkt, wireLen := fr.data[off:], fr.wireLen-off
 	for range maxLayers {
 		outcome = in.packet(pkt, wireLen, seg)
 		if outcome == NotTCP {
