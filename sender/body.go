@@ -135,6 +135,13 @@ func (n *blockStatements) paren() {
 	}
 }
 
+// assignment tells whether the next word may say what SET sets.
+func (n *blockStatements) assignment(begins bool) {
+	if n.command == (sqlCommand{verb: kwSet}) {
+		n.object = begins
+	}
+}
+
 // next ends a statement of the block.
 func (n *blockStatements) next() {
 	if r := n.command.rank(); r >= rankDDL && n.top[r-rankDDL].verb == kwNone {

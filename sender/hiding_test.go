@@ -98,6 +98,10 @@ func TestStatementsInBlocks(t *testing.T) {
 		"begin not atomic create definer='u'@'h' view v as select 1; end":                      "create_view",
 		"begin not atomic set statement a=1 for drop table t; end":                             "drop_table",
 		"begin not atomic set statement a=1 for set password='x'; end":                         "set_password",
+		"begin not atomic set a=b, password='x'; end":                                          "set_password",
+		"begin not atomic set @a=_utf8'b', password='x'; end":                                  "set_password",
+		"begin not atomic set @a=password('x'), b=role; end":                                   "compound",
+		"begin not atomic set a=f(b, password); end":                                           "compound",
 		"begin drop table t; end":                                                              "drop_table",
 		"begin x := 1; grant r to u; end":                                                      "grant",
 		"begin if 1 then drop table t; end if; end":                                            "drop_table",
@@ -192,6 +196,11 @@ func TestStatementsBehindDoubts(t *testing.T) {
 		if got, _, _, _ := found(t, sql, known); got != want {
 			t.Errorf("%s: %s, want %s", sql, got, want)
 		}
+	}
+	gbk := known
+	gbk.Collation = 0
+	if got, _, _, _ := found(t, "/*!999999 select 1 */ if '\xb1\\' then drop table t; end if", gbk); got != "drop_table" {
+		t.Errorf("in another character set: %s", got)
 	}
 	var m Masker
 	for sql, want := range map[string]string{

@@ -88,7 +88,11 @@ func (m *Masker) read(sql []byte, mode stream.LexMode, o Options) {
 		m.dropMasked()
 	}
 	if optional {
+		x.skip = true
 		m.skip(sql, r)
+		if 2*d.readings(r)*len(sql) <= maxReadBytes {
+			d.others(r, func(r reading) { m.skip(sql, r) })
+		}
 	}
 	x.sql = nil
 }
@@ -98,7 +102,6 @@ func (m *Masker) read(sql []byte, mode stream.LexMode, o Options) {
 func (m *Masker) skip(sql []byte, r reading) {
 	x := &m.lex
 	first := append(m.merge[:0], m.spans...)
-	x.skip = true
 	x.run(sql, r)
 	m.union = unite(m.union[:0], first, x.spans)
 	m.merge, m.spans = first, m.union

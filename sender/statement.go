@@ -270,6 +270,7 @@ func (x *lexer) punct(c byte) {
 		if st.depth > 0 {
 			return
 		}
+		st.block.assignment(true)
 		st.expect = st.list && st.credential != credentialExpected
 		if st.expect {
 			st.credential = credentialNone
@@ -278,6 +279,7 @@ func (x *lexer) punct(c byte) {
 			st.phase, st.keepNumbers = phaseSet, false
 		}
 	case '=':
+		st.block.assignment(false)
 		if st.grammar == grammarOptions && st.credential == credentialNear {
 			st.credential = credentialExpected
 		}
