@@ -43,6 +43,19 @@ func TestSecretsBehindTheOnlyStatement(t *testing.T) {
 	}
 }
 
+// A text that was cut behind a quote may go on with another, and the string with it.
+func TestMaskPreparedThatWasCut(t *testing.T) {
+	var m Masker
+	for sql, want := range map[string]string{
+		"prepare s from 'select name'":  "prepare s from ?",
+		"prepare s from 'select name' ": "prepare s from 'select name' ",
+	} {
+		if got := string(m.Mask(nil, []byte(sql), known, Options{Truncated: true})); got != want {
+			t.Errorf("mask %q\n got %q\nwant %q", sql, got, want)
+		}
+	}
+}
+
 // SET STATEMENT may change how the statement behind it reads the text that it runs.
 func TestMaskPreparedInAnotherMode(t *testing.T) {
 	ansi := stream.LexMode{NoBackslashEscapes: stream.No, ANSIQuotes: stream.Yes, Collation: 45, CharsetSure: true}

@@ -7,7 +7,7 @@ func (x *lexer) watchedText(s []byte, start, open, end int) int {
 	case st.expect && start == open && st.credential == credentialNone && !st.uncalled:
 		st.seen = true
 		return x.account(s, start, end)
-	case st.prepare && start == open && x.preparedText(s[:end-1], open):
+	case st.prepare && start == open && !(x.truncated && end == len(s)) && x.preparedText(s[:end-1], open):
 	default:
 		x.mask(start, end, spanText, formText)
 	}
