@@ -68,7 +68,8 @@ fuzz: ## every fuzz target for FUZZTIME (10m)
 	  done; \
 	done
 
-nightly: fuzz test-libpcap ## the long forms: fuzzing, a million replays, outages of a minute
+nightly: fuzz test-libpcap ## the long forms: fuzzing, a million statements and replays, outages of a minute
+	$(GO) test -timeout 2h -run '^TestGrammar$$' ./sender -grammar 1000000
 	$(GO) test -timeout 4h ./bench/faults -seeds 1000000 -large
 	$(GO) test -timeout 1h ./bench/kafka -live 30s -outage 60s
 
