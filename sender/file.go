@@ -36,7 +36,8 @@ const fileMode = 0o640
 // audit.jsonl becomes audit.jsonl.20261130T141500.000Z, the time of the renaming, so
 // that names sort, and with Gzip that name with .gz. It also notices when another
 // program has moved, removed or shortened the file. A link is followed once, when the
-// sink is made: files are renamed where they lie. A pipe, a device, or what a process has
+// sink is made: files are renamed where they lie. The file is locked (flock(2)): two
+// processes would rename and remove what the other still writes. A pipe, a device, or what a process has
 // open (/dev/stdout) belongs to others as well: it is written to, and no more.
 //
 // Its errors are RetryErrors: after each of them it may be called again, and goes on

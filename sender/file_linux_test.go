@@ -312,3 +312,53 @@ func TestFileIsOpenElsewhere(t *testing.T) {
 		t.Errorf("%v; %v", info, err)
 	}
 }
+
+// TestFileInUse: of two that write one file each would rename, compress and remove what
+// the other still writes, so the second is refused; a file that was renamed is free.
+func TestFileInUse(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "a")
+	first, err := NewFileSink(FileSinkConfig{Path: path, MaxBytes: 10, MaxFiles: 9})
+	if err != nil {
+		t.Fatal(err)
+	}
+	link := path + "link"
+	if err := os.Symlink(path, link); err != nil {
+		t.Fatal(err)
+	}
+	refused := func(when string) {
+		t.Helper()
+		for _, name := range []string{path, link} {
+			s, err := NewFileSink(FileSinkConfig{Path: name})
+			if err == nil {
+				s.Close()
+			}
+			if err == nil || !strings.Contains(err.Error(), path) || !strings.Contains(err.Error(), "in use by another process") {
+				t.Errorf("%s: %s opened twice: %v", when, name, err)
+			}
+		}
+	}
+	refused("new")
+	for range 2 {
+		if err := first.Write([]byte("0123456\n"), 1); err != nil {
+			t.Fatal(err)
+		}
+	}
+	refused("renamed")
+	if err := os.Rename(path, path+"moved"); err != nil {
+		t.Fatal(err)
+	}
+	second, err := NewFileSink(FileSinkConfig{Path: path})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(first.Close(), second.Close()); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 { // a pipe or device belongs to others as well
+		s, err := NewFileSink(FileSinkConfig{Path: os.DevNull})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer s.Close()
+	}
+}

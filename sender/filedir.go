@@ -1,10 +1,13 @@
 package sender
 
 import (
+	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"time"
 )
 
@@ -79,6 +82,9 @@ func (d *osDir) openAppend(name string) (auditFile, error) {
 	}
 	state, err := a.state()
 	if err == nil && state.regular {
+		err = a.claim()
+	}
+	if err == nil && state.regular {
 		err = f.Chmod(fileMode)
 	}
 	if err != nil {
@@ -86,6 +92,15 @@ func (d *osDir) openAppend(name string) (auditFile, error) {
 		return nil, err
 	}
 	return a, nil
+}
+
+// claim refuses a file that another process writes: each would rename, compress and
+// remove what the other still writes to. A file system that has no locks stops nobody.
+func (f osAuditFile) claim() error {
+	if err := lockFile(f.File); errors.Is(err, syscall.EWOULDBLOCK) {
+		return fmt.Errorf("%s is in use by another process: %w", f.Name(), err)
+	}
+	return nil
 }
 
 func (d *osDir) create(name string) (spoolFile, error) {
