@@ -95,12 +95,30 @@ func (d *osDir) openAppend(name string) (auditFile, error) {
 }
 
 // claim refuses a file that another process writes: each would rename, compress and
-// remove what the other still writes to. A file system that has no locks stops nobody.
-func (f osAuditFile) claim() error {
-	if err := lockFile(f.File); errors.Is(err, syscall.EWOULDBLOCK) {
+// remove what the other still writes to.
+func (f osAuditFile) claim() error { return claimFile(f.File) }
+
+// claimFile locks a file, unless another process has. A file system that has no locks
+// stops nobody.
+func claimFile(f *os.File) error {
+	if err := lockFile(f); errors.Is(err, syscall.EWOULDBLOCK) {
 		return fmt.Errorf("%s is in use by another process: %w", f.Name(), err)
 	}
 	return nil
+}
+
+// LockFile makes a file if need be, and locks it until it is closed or the process
+// ends. It fails if another process has it.
+func LockFile(path string) (*os.File, error) {
+	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, fileMode)
+	if err != nil {
+		return nil, err
+	}
+	if err := claimFile(f); err != nil {
+		f.Close()
+		return nil, err
+	}
+	return f, nil
 }
 
 func (d *osDir) create(name string) (spoolFile, error) {

@@ -38,7 +38,7 @@ type config struct {
 	Metrics metricsConfig     `yaml:"metrics"`
 
 	ReportInterval time.Duration `yaml:"report_interval" doc:"between agent_report events; 1s to 1h"`
-	StateFile      string        `yaml:"state_file" doc:"where a run notes how far it is, so that the next can say whether it ended as it should; empty: nowhere"`
+	StateFile      string        `yaml:"state_file" doc:"where a run notes how far it is, so that the next can say whether it ended as it should; one run at a time has it, and locks FILE.lock; empty: nowhere"`
 
 	pprof string // a flag only
 	file  string // where the rest was read from

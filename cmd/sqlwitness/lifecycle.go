@@ -67,6 +67,19 @@ func (s *runState) write(path string) error {
 	return nil
 }
 
+// lockState refuses a state file that a run which goes on has: each would take the
+// other for killed. The file itself is replaced all the time, so another is locked.
+func (c *config) lockState() (unlock func() error, err error) {
+	if c.StateFile == "" {
+		return func() error { return nil }, nil
+	}
+	lock, err := sender.LockFile(c.StateFile + ".lock")
+	if err != nil {
+		return nil, fmt.Errorf("state_file: %w", err)
+	}
+	return lock.Close, nil
+}
+
 // startEvent is what agent_start says.
 type startEvent struct {
 	Version    string   `json:"version"`

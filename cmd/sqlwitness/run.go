@@ -125,7 +125,11 @@ func (l *live) run(stderr io.Writer) error {
 	defer stop()
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	var err error
+	unlock, err := l.config.lockState()
+	if err != nil {
+		return err
+	}
+	defer unlock()
 	if l.watched, err = l.config.openWatcher(context.Background(), l.log); err != nil { // it is asked once more at the end
 		return err
 	}

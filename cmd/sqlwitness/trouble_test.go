@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"net"
 	"os"
@@ -325,5 +326,33 @@ func TestReceiveReports(t *testing.T) {
 	values, _ := scrape(t, taker.metrics)
 	if values[`sqlwitness_receive_events_total{class="failed"}`] == 0 || values[`sqlwitness_receive_events_total{class="acknowledged"}`] != 0 {
 		t.Errorf("failed %v", values)
+	}
+}
+
+// TestStateFileInUse: the state file of a run that goes on is refused: the second would
+// say that the first was killed, and overwrite what it notes.
+func TestStateFileInUse(t *testing.T) {
+	if os.Getuid() != 0 {
+		t.Skip("live capture needs root")
+	}
+	state := filepath.Join(t.TempDir(), "state")
+	config := fmt.Sprintf("capture: {ports: [%d], interfaces: [lo]}\nstate_file: %q\n", freeport.Port(t), state)
+	first := begin(t, "run", config)
+	waitFor(t, "the first run", func() bool { return strings.Contains(first.log.String(), "auditing") })
+	second := begin(t, "run", config)
+	waitFor(t, "the second run", func() bool {
+		log := second.log.String()
+		return strings.Contains(log, "auditing") || strings.Contains(log, "sqlwitness: ")
+	})
+	if log := second.log.String(); !strings.Contains(log, "state_file: "+state+".lock is in use by another process") || strings.Contains(log, "without agent_stop") {
+		t.Fatal(log)
+	}
+	if err := errors.Join(first.Process.Signal(syscall.SIGTERM), first.Wait()); err != nil {
+		t.Fatalf("%v: %s", err, first.log.String())
+	}
+	third := begin(t, "run", config)
+	waitFor(t, "the third run", func() bool { return strings.Contains(third.log.String(), "auditing") })
+	if strings.Contains(third.log.String(), "without agent_stop") {
+		t.Error(third.log.String())
 	}
 }
