@@ -253,3 +253,17 @@ func FuzzAnalyse(f *testing.F) {
 		}
 	})
 }
+
+// The parser's stack grows with what is nested: the longest form that is studied does
+// not make it overflow, which would end the process.
+func TestStudyOfDeepForms(t *testing.T) {
+	var a analyst
+	for _, c := range [][3]string{{"select ", "(", ")"}, {"select ", "-", ""}, {"select ", "not ", ""}, {"", "(", ")"}, {"select * from ", "(", ")"}, {"select ", "f(", ")"},
+		{"select ", "(select ", ")"}, {"", "with a as (", ")"}, {"select ", "case when ", " then 1 end"}, {"select 0", " union select 0", ""}, {"select * from t", " join t", ""}} {
+		n := (maxFormBytes - 32) / (len(c[1]) + len(c[2]))
+		form := c[0] + strings.Repeat(c[1], n) + "0" + strings.Repeat(c[2], n)
+		if got := a.study(1, []byte(form), 1); len(got.digest) != 32 || len(got.tables) > maxTables {
+			t.Errorf("%q again and again: digest %q, %d tables", c[1], got.digest, len(got.tables))
+		}
+	}
+}
