@@ -11,8 +11,8 @@ import (
 	"sqlwitness/probe"
 )
 
-// What live capture needs of the kernel: PACKET_FANOUT_FLAG_IGNORE_OUTGOING.
-const needKernel = "5.9"
+// What live capture needs of the kernel: PACKET_FANOUT_FLAG_UNIQUEID, packet(7).
+const needKernel = "4.12"
 
 func (d *doctor) checkHost() {
 	release, fine := kernelRelease()
