@@ -230,6 +230,12 @@ func (c *Conn) Handshake(client, server uint32) {
 	c.server.start(server)
 }
 
+// ClientLeft tells, behind Handshake, that the client has sent its FIN and nothing else.
+func (c *Conn) ClientLeft() {
+	c.client.next++
+	c.client.closed = true
+}
+
 // Confirmed reports that the connection has shown that it speaks MySQL, and more
 // than a greeting.
 func (c *Conn) Confirmed() bool { return c.confirmed && c.phase != phaseLogin }

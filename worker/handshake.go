@@ -8,7 +8,10 @@ import (
 // A handshake is where both directions of a connection begin that has carried no payload
 // yet. The server's SYN-ACK tells both: a client may send any SYN, also on a connection
 // that goes on.
-type handshake struct{ client, server uint32 }
+type handshake struct {
+	client, server uint32
+	left           bool // the client has sent its FIN
+}
 
 // maxHandshakes bounds one generation of handshakes: 64 Ki of them are about 7 MiB.
 const maxHandshakes = 64 << 10
@@ -21,10 +24,15 @@ type handshakes struct {
 	young, old map[probe.Flow]handshake
 }
 
-// note remembers a SYN-ACK. A SYN with another number is a new attempt: what was
-// remembered is not of it.
+// note remembers a SYN-ACK, and whether the client leaves before there is any payload, as
+// health checks do: the server acknowledges that with its greeting. A SYN with another
+// number is a new attempt: what was remembered is not of it.
 func (h *handshakes) note(s *probe.Segment) {
 	if s.Flags&probe.SYN == 0 {
+		if x, ok := h.find(s.Flow); ok && s.Flags&probe.FIN != 0 && s.FromClient && s.Seq == x.client {
+			x.left = true
+			h.keep(s.Flow, x)
+		}
 		return
 	}
 	if s.FromClient {
@@ -36,10 +44,14 @@ func (h *handshakes) note(s *probe.Segment) {
 	if s.Flags&probe.ACK == 0 {
 		return
 	}
+	h.keep(s.Flow, handshake{client: s.Ack, server: s.Seq + 1})
+}
+
+func (h *handshakes) keep(flow probe.Flow, x handshake) {
 	if h.young == nil || len(h.young) >= maxHandshakes {
 		h.age()
 	}
-	h.young[s.Flow] = handshake{client: s.Ack, server: s.Seq + 1}
+	h.young[flow] = x
 }
 
 func (h *handshakes) find(flow probe.Flow) (handshake, bool) {
@@ -59,6 +71,9 @@ func (h *handshakes) forget(flow probe.Flow) {
 func (h *handshakes) tell(flow probe.Flow, c *stream.Conn) {
 	if x, ok := h.find(flow); ok {
 		c.Handshake(x.client, x.server)
+		if x.left {
+			c.ClientLeft()
+		}
 		h.forget(flow)
 	}
 }

@@ -209,6 +209,25 @@ func TestHandshake(t *testing.T) {
 	}
 }
 
+// A client that leaves before the greeting, as health checks do, has left nothing out:
+// there is no hole.
+func TestHealthCheck(t *testing.T) {
+	begin := []probe.Segment{segment(second, 40000, true, probe.SYN, 199, 0, nil), segment(second, 40000, false, probe.SYN|probe.ACK, 99, 200, nil)}
+	fin := segment(second+1, 40000, true, probe.FIN|probe.ACK, 200, 100, nil)
+	greeting := login(second+2, 40000)[0]
+	greeting.Ack++
+	reset := segment(second+3, 40000, true, probe.RST, 201, 0, nil)
+	end := segment(second+3, 40000, false, probe.FIN|probe.ACK, greeting.Seq+uint32(len(greeting.Payload)), 201, nil)
+	late := []probe.Segment{segment(4*second, 50000, true, probe.SYN, 1, 0, nil)}
+	for name, last := range map[string]probe.Segment{"reset": reset, "fin": end} {
+		got, stats := run(t, Config{}, append(begin, fin, greeting, last), late, late)
+		expect(t, got, "session_start 40000  aborted ", "session_end 40000   no_login")
+		if stats.Stream.Gaps != 0 || stats.Opened != 1 || stats.Closed != 1 {
+			t.Errorf("%s: %d gaps, %d opened, %d closed", name, stats.Stream.Gaps, stats.Opened, stats.Closed)
+		}
+	}
+}
+
 // After the end only repeats come; a new SYN opens the ports again.
 func TestPortReuse(t *testing.T) {
 	first := query(second, 40000, 0)
