@@ -212,7 +212,7 @@ func TestHandshake(t *testing.T) {
 // A client that leaves before the greeting, as health checks do, has left nothing out:
 // there is no hole.
 func TestHealthCheck(t *testing.T) {
-	for _, last := range []uint8{probe.RST, probe.FIN | probe.ACK} {
+	for _, last := range []probe.Flags{probe.RST, probe.FIN | probe.ACK} {
 		greeting := login(second+2, 40000)[0]
 		greeting.Ack++
 		end := segment(second+3, 40000, true, probe.RST, 201, 0, nil)
