@@ -71,16 +71,6 @@ func (g *step) expect(want ...string) {
 	g.out.lines = nil
 }
 
-// asks is the round n of the connection of a port, without its answer.
-func asks(port uint16, n int) func(int64) []probe.Segment {
-	return func(now int64) []probe.Segment { return query(now, port, n)[:1] }
-}
-
-// gets is the answer.
-func gets(port uint16, n int) func(int64) []probe.Segment {
-	return func(now int64) []probe.Segment { return query(now-1, port, n)[1:] }
-}
-
 func both(port uint16, n int) func(int64) []probe.Segment {
 	return func(now int64) []probe.Segment { return query(now, port, n) }
 }
