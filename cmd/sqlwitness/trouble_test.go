@@ -339,13 +339,9 @@ func TestStateFileInUse(t *testing.T) {
 	config := fmt.Sprintf("capture: {ports: [%d], interfaces: [lo]}\nstate_file: %q\n", freeport.Port(t), state)
 	first := begin(t, "run", config)
 	waitFor(t, "the first run", func() bool { return strings.Contains(first.log.String(), "auditing") })
-	second := begin(t, "run", config)
-	waitFor(t, "the second run", func() bool {
-		log := second.log.String()
-		return strings.Contains(log, "auditing") || strings.Contains(log, "sqlwitness: ")
-	})
-	if log := second.log.String(); !strings.Contains(log, "state_file: "+state+".lock is in use by another process") || strings.Contains(log, "without agent_stop") {
-		t.Fatal(log)
+	_, log, code := call(t, "run", "-c", write(t, "second.yaml", []byte(config)))
+	if code == 0 || !strings.Contains(log, "state_file: "+state+".lock is in use by another process") || strings.Contains(log, "without agent_stop") {
+		t.Fatal(code, log)
 	}
 	if err := errors.Join(first.Process.Signal(syscall.SIGTERM), first.Wait()); err != nil {
 		t.Fatalf("%v: %s", err, first.log.String())
