@@ -4,7 +4,7 @@ GO          ?= go
 BIN         := bin/sqlwitness
 STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
 FUZZTIME    ?= 10m
-TESTTIMEOUT ?= 5m
+TESTTIMEOUT ?= 8m
 BENCHTIMEOUT ?= 8m
 MEASURING   := ./bench ./bench/hostile ./bench/speed ./bench/stages ./bench/faults
 
