@@ -144,10 +144,10 @@ func TestFileIsAPipe(t *testing.T) {
 	}
 }
 
-// A pipe that nobody reads is down after a while, and a run that ends does not wait for
-// it. With a reader again it goes on in the middle of the line.
-func TestFileIsAPipeNobodyReads(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "pipe")
+// impatient is a sink at a new pipe, which gives up soon.
+func impatient(t *testing.T) (s *FileSink, path string) {
+	t.Helper()
+	path = filepath.Join(t.TempDir(), "pipe")
 	if err := syscall.Mkfifo(path, 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -156,6 +156,13 @@ func TestFileIsAPipeNobodyReads(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.patience = 50 * time.Millisecond
+	return s, path
+}
+
+// A pipe that nobody reads is down after a while, and a run that ends does not wait for
+// it. With a reader again it goes on in the middle of the line.
+func TestFileIsAPipeNobodyReads(t *testing.T) {
+	s, path := impatient(t)
 	var rest []byte
 	for n := range 20_000 {
 		rest = fmt.Appendf(rest, "line %d\n", n)
@@ -200,15 +207,7 @@ func TestFileIsAPipeNobodyReads(t *testing.T) {
 
 // What a pipe that went away has taken of a line is not missing from its successor.
 func TestFileIsAPipeThatGoesAway(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "pipe")
-	if err := syscall.Mkfifo(path, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	s, err := NewFileSink(FileSinkConfig{Path: path})
-	if err != nil {
-		t.Fatal(err)
-	}
-	s.patience = 50 * time.Millisecond
+	s, path := impatient(t)
 	line := strings.Repeat("x", 1<<20) + "\n" // a pipe takes a part
 	var later *RetryError
 	if err := s.Write([]byte(line), 1); !errors.As(err, &later) || later.Written != 0 || s.begun == 0 {
