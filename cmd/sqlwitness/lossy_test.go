@@ -55,7 +55,9 @@ func (e lossyEngine) sources() (out []worker.Source) {
 	return out
 }
 
-// A lossySource drops segments.
+// A lossySource drops segments. Those it drops one by one are no SYNs: a connection of
+// which neither the SYN-ACK nor the greeting is seen may as well have come over a unix
+// socket, and so leaves the loss open.
 type lossySource struct {
 	worker.Source
 	chance float64 // that a row of losses begins
@@ -74,6 +76,10 @@ func (s *lossySource) Next() (*probe.Batch, error) {
 	s.kept = *b
 	s.kept.Segments = kept
 	for i := range b.Segments {
+		if s.row == 1 && b.Segments[i].Flags&probe.SYN != 0 {
+			s.kept.Segments = append(s.kept.Segments, b.Segments[i])
+			continue
+		}
 		if s.left == 0 && s.rng.Float64() < s.chance {
 			s.left = s.row
 		}
