@@ -44,7 +44,7 @@ func (s *Shard) setClock(b *probe.Batch) {
 // clock was set: its times may say that it was read behind what came later.
 func (s *Shard) forgetReadings() {
 	if s.ids.watcher != nil {
-		s.ids.applied, s.ids.readNs = s.ids.watcher.Snapshot(), 0
+		s.ids.applied, s.ids.readNs, s.ids.due = s.ids.watcher.Snapshot(), 0, nil
 	}
 	for len(s.proxied.queue) > 0 {
 		s.releaseProxied()

@@ -99,7 +99,7 @@ func TestClockSetBack(t *testing.T) {
 			if n := len(g.shard.table.closed); n != 0 {
 				t.Errorf("%d closed connections are remembered", n)
 			}
-			if n := len(g.shard.ids.waiting); n != 0 {
+			if n := g.shard.ids.waiting.len(); n != 0 {
 				t.Errorf("%d connections wait for their user", n)
 			}
 			if g.shard.table.flows.find(&probe.Flow{Client: segment(0, 40002, true, 0, 0, 0, nil).Flow.Client, Server: loggedInFlow.Server}) != nil {
@@ -127,8 +127,8 @@ func TestClockSetForward(t *testing.T) {
 		g.tick(second/10, nil)
 	}
 	g.expect()
-	if s := g.shard.env.Stats; s.Gaps != 0 || g.shard.table.open != 3 || len(g.shard.ids.waiting) != 1 {
-		t.Errorf("%d holes given up, %d connections open, events of %d wait; want 0, 3 and 1", s.Gaps, g.shard.table.open, len(g.shard.ids.waiting))
+	if s := g.shard.env.Stats; s.Gaps != 0 || g.shard.table.open != 3 || g.shard.ids.waiting.len() != 1 {
+		t.Errorf("%d holes given up, %d connections open, events of %d wait; want 0, 3 and 1", s.Gaps, g.shard.table.open, g.shard.ids.waiting.len())
 	}
 	for range 20 {
 		g.tick(second/10, nil)

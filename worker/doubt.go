@@ -39,7 +39,7 @@ func (s *Shard) renew(e *entry, id *stream.Identity, beginNs int64) {
 	for _, c := range others {
 		s.ids.bytes -= c.Size()
 	}
-	s.stopWaiting(e)
+	s.ids.waiting.remove(f)
 	s.release(e)
 	for e.proxied > 0 { // they refer to the session
 		s.releaseProxied()

@@ -126,7 +126,7 @@ func TestDoubt(t *testing.T) {
 				source, mid = "processlist", " +mid_stream"
 			}
 			l.expect(fmt.Sprintf(`1 command 3 "select 3" %s/%s db=shop%s`, c.user, source, mid))
-			if len(l.desk.wanted) != 0 || l.shard.ids.bytes != 0 || len(l.shard.ids.anonymous) != 0 || len(l.shard.ids.waiting) != 0 {
+			if len(l.desk.wanted) != 0 || l.shard.ids.bytes != 0 || len(l.shard.ids.anonymous) != 0 || l.shard.ids.waiting.len() != 0 {
 				t.Errorf("left behind: %v wanted, %d bytes, %v", l.desk.wanted, l.shard.ids.bytes, l.shard.ids.anonymous)
 			}
 		})
@@ -173,8 +173,8 @@ func TestDoubtSettledAtOnce(t *testing.T) {
 		l.batch(l.now)
 	}
 	l.expect(`1 command 2 "select 2" / +gap_before +user_unknown`, `1 command 3 "" / +user_unknown`, `1 command 4 "select 3" bob/change_user db=stock`)
-	if l.shard.ids.bytes != 0 || len(l.shard.ids.waiting) != 0 {
-		t.Errorf("left behind: %d bytes, %d wait", l.shard.ids.bytes, len(l.shard.ids.waiting))
+	if l.shard.ids.bytes != 0 || l.shard.ids.waiting.len() != 0 {
+		t.Errorf("left behind: %d bytes, %d wait", l.shard.ids.bytes, l.shard.ids.waiting.len())
 	}
 	l.now += 3 * second
 	l.batch(l.now)
@@ -246,7 +246,7 @@ func TestReplacedBehindHole(t *testing.T) {
 		`2 command 1 "select 3" bob/processlist db=shop +mid_stream +gap_before`, `2 command 2 "select 4" bob/processlist db=shop +mid_stream`)
 	l.query("select 5")
 	l.expect(`2 command 3 "select 5" bob/processlist db=shop +mid_stream`)
-	if s := l.shard.stats; s.Replaced != 1 || l.shard.ids.bytes != 0 || len(l.shard.ids.waiting) != 0 {
+	if s := l.shard.stats; s.Replaced != 1 || l.shard.ids.bytes != 0 || l.shard.ids.waiting.len() != 0 {
 		t.Errorf("%d replaced, %d bytes wait, want 1 and 0", s.Replaced, l.shard.ids.bytes)
 	}
 	l.shard.closeAll()

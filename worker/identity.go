@@ -3,7 +3,6 @@ package worker
 import (
 	"cmp"
 	"net/netip"
-	"slices"
 	"time"
 
 	"sqlwitness/stream"
@@ -30,7 +29,8 @@ type identities struct {
 	readNs    int64             // when it ended; of an earlier one the clock was set back since
 	servers   servers
 	anonymous map[*entry]struct{}
-	waiting   []*entry // the one that waits longest first
+	due       []*entry // those that applied was not asked for yet
+	waiting   searches
 	bytes     int
 }
 
@@ -76,12 +76,12 @@ func (s *Shard) hold(at *entry, e *stream.Event) {
 	f, c := at.search, e.Clone()
 	if len(f.pending) == 0 {
 		f.sinceNs = s.nowNs
-		s.ids.waiting = append(s.ids.waiting, at)
+		s.ids.waiting.add(f, at)
 	}
 	f.pending = append(f.pending, c)
 	s.ids.bytes += c.Size()
-	for s.ids.bytes > s.config.IdentityBytes && len(s.ids.waiting) > 0 {
-		s.giveUp(s.ids.waiting[0], stream.FlagUserLate)
+	for s.ids.bytes > s.config.IdentityBytes && s.ids.waiting.oldest != nil {
+		s.giveUp(s.ids.waiting.oldest.entry, stream.FlagUserLate)
 	}
 }
 
@@ -132,21 +132,46 @@ func (s *Shard) identify() {
 		s.ids.applied, s.ids.readNs = snap, snap.EndNs
 		s.apply(snap)
 	}
-	for len(s.ids.waiting) > 0 && s.nowNs-s.ids.waiting[0].search.sinceNs > int64(s.config.IdentityWait) {
-		s.giveUp(s.ids.waiting[0], stream.FlagUserUnknown)
+	s.lookUp(maxLooks)
+	for f := s.ids.waiting.oldest; f != nil && s.nowNs-f.sinceNs > int64(s.config.IdentityWait); f = s.ids.waiting.oldest {
+		s.giveUp(f.entry, stream.FlagUserUnknown)
 	}
 }
 
-// apply looks the connections up whose user is not known for certain, then those
-// that are another's now, and those that are gone.
+// apply has the connections looked up whose user is not known for certain, and looks
+// for those that are another's now, and those that are gone.
 func (s *Shard) apply(snap *watcher.Snapshot) {
 	s.prove(snap)
+	s.ids.due = make([]*entry, 0, len(s.ids.anonymous))
+	for f := s.ids.waiting.oldest; f != nil; f = f.after {
+		s.ids.due = append(s.ids.due, f.entry)
+	}
 	for e := range s.ids.anonymous {
-		s.look(e, snap)
+		if len(e.search.pending) == 0 {
+			s.ids.due = append(s.ids.due, e)
+		}
 	}
 	s.replace(snap)
 	s.expire(snap)
 	s.sockets.apply(s, snap)
+}
+
+// maxLooks bounds the connections that are looked up in one batch. Where an agent comes
+// to tens of thousands, their events take a second to pass on: a ring may fill meanwhile.
+const maxLooks = 500
+
+// lookUp looks up to most of the entries up that are due.
+func (s *Shard) lookUp(most int) {
+	n := min(most, len(s.ids.due))
+	for i, e := range s.ids.due[:n] {
+		s.ids.due[i] = nil
+		if _, ok := s.ids.anonymous[e]; ok {
+			s.look(e, s.ids.applied)
+		}
+	}
+	if s.ids.due = s.ids.due[n:]; len(s.ids.due) == 0 {
+		s.ids.due = nil
+	}
 }
 
 // look looks an entry up. It asks for it again if that does not end the search.
@@ -252,19 +277,13 @@ func (s *Shard) giveUp(e *entry, flag stream.EventFlags) {
 	s.release(e)
 }
 
-func (s *Shard) stopWaiting(e *entry) {
-	if i := slices.Index(s.ids.waiting, e); i >= 0 {
-		s.ids.waiting = slices.Delete(s.ids.waiting, i, i+1)
-	}
-}
-
 // release passes the events of an entry on, with its user if it is known now.
 func (s *Shard) release(e *entry) {
 	f := e.search
 	if f == nil || len(f.pending) == 0 {
 		return
 	}
-	s.stopWaiting(e)
+	s.ids.waiting.remove(f)
 	for i, c := range f.pending {
 		s.ids.bytes -= c.Size()
 		complete(e.conn, &c.Event, cmp.Or(f.gaveUp, stream.FlagUserUnknown))

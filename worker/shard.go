@@ -414,6 +414,7 @@ func (s *Shard) sweep(nowNs int64) {
 
 // closeAll ends what is open when the capture ends.
 func (s *Shard) closeAll() {
+	s.lookUp(len(s.ids.due))
 	for e := s.table.oldest(); e != nil; e = s.table.oldest() {
 		s.close(e, stream.EndCapture, e.conn.LastNs())
 	}

@@ -29,15 +29,6 @@ type entry struct {
 	_           [32]byte    // to whole cache lines
 }
 
-// A search is what waits for a connection's user.
-type search struct {
-	pending []*stream.Clone   // events
-	sinceNs int64             // when the first of them came; valid iff there is one
-	partial bool              // the user is known, the schema or the texts of prepared statements are not
-	byPort  bool              // its row in the last snapshot is its own by the port alone, and was not taken
-	gaveUp  stream.EventFlags // why its events do not wait any more; 0 = they may
-}
-
 // A table finds connections by their flow, and knows which was silent longest.
 //
 // Invariant: the entries with a connection form the list from head (silent
