@@ -45,6 +45,9 @@ type analyzer struct {
 
 	judged   map[int]int64 // by partition: the first offset that the group has not judged
 	learning bool          // the event at hand comes before: nothing is said of it
+
+	asked int           // how often the ends of the partitions were asked for, see behind.go
+	ends  map[int]int64 // that the verdicts that waited then wait for; nil: not known
 }
 
 func newAnalyzer(rules *Rules, s *state, a *agents, out func([]byte) error) *analyzer {
@@ -79,7 +82,8 @@ func (a *analyzer) take(partition int, offset int64, value []byte, now time.Time
 		a.state.Offsets[partition] = offset + 1 // the topic was made anew
 	}
 	a.count(&a.stats.Events)
-	if err := a.place(e, now); err != nil {
+	again, err := a.place(e, now)
+	if err != nil || again {
 		return err
 	}
 	return a.judge(e)
@@ -93,48 +97,77 @@ func (a *analyzer) count(n *uint64) {
 	*n++
 }
 
-// place puts an event into its lane.
-func (a *analyzer) place(e *Event, now time.Time) error {
-	back, stranger := a.agents.hear(e.Agent, now)
-	if back {
-		if err := a.find(finding{Type: "agent_back", Agent: e.Agent, Time: e.Time}); err != nil {
-			return err
-		}
-	}
-	if stranger {
-		if err := a.find(finding{Type: "agent_unlisted", Agent: e.Agent, Time: e.Time}); err != nil {
-			return err
-		}
+// place puts an event into its lane, and tells whether it was there before: then it
+// says nothing new, and rules have counted it.
+func (a *analyzer) place(e *Event, now time.Time) (again bool, err error) {
+	if err := a.hear(e, now); err != nil {
+		return false, err
 	}
 	l := a.state.lane(e.Agent, e.Boot, e.Lane)
 	begun := l.First == 0 && e.Seq > 1 && a.state.readBefore(e.Agent, e.Boot, anyLane, e.partition)
 	if begun {
 		l.First = 1
 	}
-	repeated := l.Repeated
-	g, missing := l.add(e.Seq)
-	l.SeenUnix, l.Part = max(l.SeenUnix, e.at.Unix()), e.partition
+	g, missing, again := a.follow(e, l)
+	if again {
+		return !a.learning || l.Part == e.partition, nil
+	}
 	if missing {
 		if err := a.gap(e, e.Lane, g); err != nil {
-			return err
+			return false, err
 		}
 	}
 	if begun && e.Type != "agent_start" { // which is lost, with what it says
 		if err := a.restartUntold(e); err != nil {
+			return false, err
+		}
+	}
+	switch e.Type {
+	case "agent_report":
+		return false, a.report(e, l)
+	case "agent_start":
+		return false, a.restart(e)
+	case "agent_stop":
+		l.Stopped = true
+	}
+	return false, nil
+}
+
+// follow puts an event behind, or between, those of its lane. It returns a gap that it has
+// shown and that is sure, and whether the event has surely come before.
+func (a *analyzer) follow(e *Event, l *lane) (g gap, missing, again bool) {
+	// What is before it in its own partition was read.
+	sure := l.Last > 0 && l.Part == e.partition || !a.others(e.partition)
+	first, last, repeated := l.First, l.Last, l.Repeated
+	g, missing = l.add(e.Seq, e.at, sure)
+	l.SeenUnix = max(l.SeenUnix, e.at.Unix())
+	if l.Last > last {
+		if last > 0 && l.Part != e.partition {
+			a.state.touch(l.Part)
+		}
+		l.Part = e.partition
+	}
+	switch {
+	case l.First < first || l.Last > last+1 && !sure:
+		a.hold(l)
+	case l.Part != e.partition:
+		a.state.touch(l.Part)
+	}
+	return g, missing, l.Repeated > repeated && l.knows(e.Seq)
+}
+
+// hear notes that the agent of an event is there.
+func (a *analyzer) hear(e *Event, now time.Time) error {
+	back, stranger := a.agents.hear(e.Agent, now)
+	if back {
+		if err := a.find(finding{Type: "agent_back", Agent: e.Agent, Time: e.Time}); err != nil {
 			return err
 		}
 	}
-	switch {
-	case l.Repeated > repeated:
+	if !stranger {
 		return nil
-	case e.Type == "agent_report":
-		return a.report(e, l)
-	case e.Type == "agent_start":
-		return a.restart(e)
-	case e.Type == "agent_stop":
-		l.Stopped = true
 	}
-	return nil
+	return a.find(finding{Type: "agent_unlisted", Agent: e.Agent, Time: e.Time})
 }
 
 func (a *analyzer) gap(e *Event, lane int, g gap) error {
@@ -194,7 +227,7 @@ func (a *analyzer) reportEarlier(e *Event) error {
 
 func (a *analyzer) explain(e *Event, l *lane, holes [][2]uint64, why string) error {
 	for _, h := range holes {
-		for _, g := range l.explain(gap{h[0], h[1], why}) {
+		for _, g := range l.explain(gap{From: h[0], To: h[1], Why: why}) {
 			f := finding{Type: "gap_explained", Agent: e.Agent, Boot: e.Boot, Lane: &e.Lane, Time: e.Time, From: g.From, To: g.To, Count: g.size(), Why: g.Why}
 			if err := a.find(f); err != nil {
 				return err
@@ -204,8 +237,7 @@ func (a *analyzer) explain(e *Event, l *lane, holes [][2]uint64, why string) err
 	return nil
 }
 
-// judge applies the rules. An event that comes again may raise an alert again;
-// the alert then has the same id.
+// judge applies the rules.
 func (a *analyzer) judge(e *Event) error {
 	for _, r := range a.rules.list {
 		matched, err := r.match(&a.vm, e)

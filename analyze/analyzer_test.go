@@ -177,8 +177,9 @@ func TestStateForgetsOldRuns(t *testing.T) {
 	for boot, age := range map[string]time.Duration{"b1": 48 * time.Hour, "b2": time.Hour, "b3": 72 * time.Hour} {
 		s.lane("db1", boot, 0).SeenUnix = now.Add(-age).Unix()
 	}
+	s.lane("db1", "b0", 0).Unwatched = "2026-01-01T00:00:00Z" // is to be told yet
 	s.tidy(now)
-	if len(s.Lanes) != 2 || s.Lanes["db1\x00b1\x000"] != nil {
+	if len(s.Lanes) != 3 || s.Lanes["db1\x00b1\x000"] != nil {
 		t.Errorf("%v", s.Lanes)
 	}
 }

@@ -53,6 +53,8 @@ type Consumer struct {
 	summary  time.Time     // of the next one
 	lag      map[int]int64 // of each partition, behind its last message
 	topic    topicWatch
+	ends     chan endsAnswer
+	asking   bool // for the ends of partitions
 	status   atomic.Pointer[Status]
 }
 
@@ -83,7 +85,7 @@ func New(cfg Config) (*Consumer, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &Consumer{cfg: cfg, dialer: dialer, waiting: map[int]int64{}, lag: map[int]int64{},
+	c := &Consumer{cfg: cfg, dialer: dialer, waiting: map[int]int64{}, lag: map[int]int64{}, ends: make(chan endsAnswer, 1),
 		topic: topicWatch{cluster: cfg.Cluster, name: cfg.Topic, notify: cfg.Notify}}
 	c.analyzer = newAnalyzer(cfg.Rules, s, newAgents(cfg.Inventory, cfg.SilentAfter, time.Now()), cfg.Output.Write)
 	c.status.Store(&Status{})
@@ -166,6 +168,9 @@ func (c *Consumer) ticked(output context.Context, t *tenure, now time.Time) erro
 	if err := c.analyzer.tick(now); err != nil {
 		return err
 	}
+	if err := c.settle(output); err != nil {
+		return err
+	}
 	return c.commit(output, t, now)
 }
 
@@ -177,7 +182,7 @@ func (c *Consumer) commit(ctx context.Context, t *tenure, now time.Time) error {
 		return err
 	}
 	c.analyzer.state.tidy(now)
-	if len(c.waiting) == 0 {
+	if len(c.waiting)+len(c.analyzer.state.touched) == 0 {
 		return nil
 	}
 	if err := c.analyzer.state.save(slices.Collect(maps.Keys(c.waiting))); err != nil {

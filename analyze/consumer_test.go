@@ -71,6 +71,12 @@ func (s *sink) findings(t *testing.T) *findings {
 // consume runs a consumer until it has taken so many messages.
 func consume(t *testing.T, cfg Config, messages uint64) Stats {
 	t.Helper()
+	return consumeUntil(t, cfg, func(c *Consumer) bool { return c.Stats().Messages >= messages })
+}
+
+// consumeUntil runs a consumer until it is done.
+func consumeUntil(t *testing.T, cfg Config, done func(*Consumer) bool) Stats {
+	t.Helper()
 	cfg.Topic, cfg.CommitEvery = testTopic, 50*time.Millisecond
 	c, err := New(cfg)
 	if err != nil {
@@ -80,7 +86,7 @@ func consume(t *testing.T, cfg Config, messages uint64) Stats {
 	defer cancel()
 	ended := make(chan error, 1)
 	go func() { ended <- c.Run(ctx) }()
-	for deadline := time.Now().Add(20 * time.Second); c.Stats().Messages < messages; time.Sleep(10 * time.Millisecond) {
+	for deadline := time.Now().Add(20 * time.Second); !done(c); time.Sleep(10 * time.Millisecond) {
 		if time.Now().After(deadline) {
 			t.Fatalf("%+v", c.Stats())
 		}

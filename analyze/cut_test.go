@@ -57,7 +57,7 @@ func TestSummariesAreBounded(t *testing.T) {
 		a := newAnalyzer(noRules, s, newAgents(nil, time.Hour, time.Now()), func(b []byte) error { line = slices.Clone(b); return nil })
 		for i := range c.lanes {
 			for seq := 1; seq <= c.seqs; seq += 2 {
-				s.lane("db1", "b", i).add(uint64(seq))
+				s.lane("db1", "b", i).add(uint64(seq), time.Time{}, true)
 			}
 		}
 		if err := a.summarize(time.Now()); err != nil {

@@ -11,6 +11,7 @@
 //	move.go       what is known of a partition goes where the partition goes
 //	analyzer.go   one event: which lane, which findings, which alerts
 //	lane.go       the seqs of one lane: gaps, repetitions, what fills a gap later
+//	behind.go     what is not sure while one partition is read behind another
 //	restart.go    what a run that ended had sent, and since when nothing was watched
 //	agents.go     which agents are silent, or never came
 //	event.go      an event as rules see it

@@ -46,6 +46,7 @@ func (s *state) only(p int) *state {
 // drop forgets a partition.
 func (s *state) drop(p int) {
 	delete(s.Offsets, p)
+	delete(s.touched, p)
 	maps.DeleteFunc(s.Lanes, func(_ string, l *lane) bool { return l.Part == p })
 	for _, ws := range s.byID {
 		maps.DeleteFunc(ws.byKey, func(_ string, w *window) bool { return w.drop(p) })
@@ -100,7 +101,11 @@ func (s *state) adopt(p int) error {
 	}
 	s.drop(p)
 	s.Offsets[p] = other.Offsets[p]
-	maps.Copy(s.Lanes, other.Lanes)
+	for key, l := range other.Lanes {
+		if have := s.Lanes[key]; have == nil || have.Last <= l.Last { // else it has left this partition
+			s.Lanes[key] = l
+		}
+	}
 	for name, ws := range other.byID {
 		mine := s.windows(name).byKey
 		for key, w := range ws.byKey {
@@ -144,6 +149,7 @@ func (a *analyzer) own(committed map[int]int64, now time.Time) (from map[int]int
 		from[p] = a.state.begin(p, next)
 	}
 	a.judged = maps.Clone(committed)
+	a.ask() // what was asked before is not for these
 	known := map[string]bool{}
 	for key := range a.state.Lanes {
 		agent, _, _ := strings.Cut(key, "\x00")

@@ -49,9 +49,18 @@ func (a *analyzer) tail(e *Event, n int, reached uint64) error {
 	if l == nil || reached <= l.Last {
 		return nil
 	}
+	sure := n == e.Lane && l.Last > 0 && l.Part == e.partition || !a.others(e.partition)
 	g := gap{From: l.Last + 1, To: reached}
+	if !sure {
+		g.Held = stamp(e.at)
+	}
 	l.Last = reached
 	l.miss(g)
+	if !sure {
+		a.hold(l)
+		return nil
+	}
+	a.state.touch(l.Part)
 	ended := *e
 	ended.Boot = e.PreviousBoot
 	return a.gap(&ended, n, g)
@@ -68,8 +77,19 @@ func (a *analyzer) restartUntold(e *Event) error {
 	if l.Stopped {
 		return nil
 	}
+	if l.Part != e.partition && a.others(e.partition) {
+		l.Unwatched = stamp(e.at)
+		a.hold(l)
+		return nil
+	}
+	return a.blind(e.Agent, boot, l, e.Time)
+}
+
+// blind tells that nobody watched from the last event of a run, whose lane 0 l is, until
+// a time.
+func (a *analyzer) blind(agent, boot string, l *lane, until string) error {
 	since := time.Unix(l.SeenUnix, 0).UTC().Format(time.RFC3339)
-	return a.find(finding{Type: "blind", Agent: e.Agent, Boot: boot, Since: since, Time: e.Time, Why: "no agent_stop was read"})
+	return a.find(finding{Type: "blind", Agent: agent, Boot: boot, Since: since, Time: until, Why: "no agent_stop was read"})
 }
 
 // lastRun is the youngest boot of an agent before the given one of which lane 0 was

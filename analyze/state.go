@@ -5,8 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -24,10 +26,11 @@ type state struct {
 	Lanes   map[string]*lane              `json:"lanes"`   // by agent, boot, lane, with zero bytes between
 	Counted map[string]map[string]*window `json:"counted"` // by rule and key
 
-	path  string // of the file or directory; empty: kept nowhere
-	dir   bool
-	byID  map[string]*windows
-	sweep int64 // seconds; when lanes were forgotten last
+	path    string // of the file or directory; empty: kept nowhere
+	dir     bool
+	byID    map[string]*windows
+	sweep   int64        // seconds; when lanes were forgotten last
+	touched map[int]bool // partitions of lanes that an event of another has changed, since the last save
 }
 
 // loadState reads the state file; without a path, or a file, it is empty. Of a
@@ -46,7 +49,7 @@ func loadState(path string) (*state, error) {
 }
 
 func newState() *state {
-	return &state{Offsets: map[int]int64{}, Lanes: map[string]*lane{}, byID: map[string]*windows{}}
+	return &state{Offsets: map[int]int64{}, Lanes: map[string]*lane{}, byID: map[string]*windows{}, touched: map[int]bool{}}
 }
 
 func readState(path string) (*state, error) {
@@ -76,20 +79,25 @@ func readState(path string) (*state, error) {
 	return s, nil
 }
 
-// save keeps what is known of some partitions.
+// touch notes that what is known of a partition has changed without an event of it.
+func (s *state) touch(partition int) { s.touched[partition] = true }
+
+// save keeps what is known of some partitions, and of those that were touched: these
+// first, for an event must not be passed over before its lane has it.
 func (s *state) save(partitions []int) error {
-	if s.path == "" {
-		return nil
-	}
 	if s.dir {
-		for _, p := range partitions {
+		for _, p := range append(slices.Collect(maps.Keys(s.touched)), partitions...) {
 			if err := s.only(p).write(s.file(p)); err != nil {
 				return err
 			}
 		}
-		return nil
+	} else if s.path != "" {
+		if err := s.write(s.path); err != nil {
+			return err
+		}
 	}
-	return s.write(s.path)
+	clear(s.touched)
+	return nil
 }
 
 func (s *state) file(partition int) string {
@@ -150,8 +158,8 @@ func (s *state) windows(rule string) *windows {
 	return ws
 }
 
-// tidy forgets lanes of earlier runs of an agent that have been silent for a day,
-// once an hour.
+// tidy forgets lanes of earlier runs of an agent that have been silent for a day and of
+// which nothing is to be told, once an hour.
 func (s *state) tidy(now time.Time) {
 	if now.Unix()-s.sweep < 3600 {
 		return
@@ -166,7 +174,7 @@ func (s *state) tidy(now time.Time) {
 	for key, l := range s.Lanes {
 		agent, rest, _ := strings.Cut(key, "\x00")
 		boot, _, _ := strings.Cut(rest, "\x00")
-		if boot != newest[agent] && now.Unix()-l.SeenUnix > int64(forgetLane/time.Second) {
+		if boot != newest[agent] && !l.holds() && now.Unix()-l.SeenUnix > int64(forgetLane/time.Second) {
 			delete(s.Lanes, key)
 		}
 	}
