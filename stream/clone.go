@@ -8,6 +8,7 @@ import (
 // An Endpoint is what an outside source knows a connection by.
 type Endpoint struct {
 	Addr         netip.AddrPort // the TCP peer of the server
+	Client       netip.AddrPort // whom a PROXY header names; not valid: none was seen
 	ConnectionID uint64         // the server's thread id, 0 = unknown
 }
 

@@ -1,6 +1,10 @@
 package stream
 
-import "sqlwitness/probe"
+import (
+	"net/netip"
+
+	"sqlwitness/probe"
+)
 
 // Who a connection is may change unseen. A hole in the client's bytes may have
 // swallowed a COM_CHANGE_USER, or the end of the connection and the login of
@@ -19,17 +23,18 @@ import "sqlwitness/probe"
 //     session, which begins behind the hole (Renew).
 //   - A login or COM_CHANGE_USER whose answer is seen settles it for what follows.
 //
-// Behind a jump of the sequence numbers nothing is believed any more: the user is
-// forgotten, but the connection id is compared all the same. If it is not known, there
+// Behind a jump of the sequence numbers nothing is believed any more: the user and the
+// client of a PROXY header are forgotten, but the connection id is compared all the same. If it is not known, there
 // is nothing to compare, and nothing in doubt: any row may be taken (Identify).
 
 // A doubt is what is remembered of a connection whose user is in doubt.
 //
 // Invariant: since <= last <= commands of the connection.
 type doubt struct {
-	since, last  uint64 // number of the last command before the first and before the last hole
-	connectionID uint64 // the server's thread id before the first, 0 = unknown
-	user, db     string // what the connection was then
+	since, last  uint64         // number of the last command before the first and before the last hole
+	connectionID uint64         // the server's thread id before the first, 0 = unknown
+	client       netip.AddrPort // of its PROXY header then, not valid = none
+	user, db     string         // what the connection was then
 	userSource   UserSource
 	dbKnown      bool
 	midStream    bool
@@ -68,7 +73,7 @@ func (c *Conn) doubtUser(ns int64) {
 		return // nothing is believed
 	}
 	if c.doubt == nil {
-		c.doubt = &doubt{since: c.commands, connectionID: c.session.ConnectionID,
+		c.doubt = &doubt{since: c.commands, connectionID: c.session.ConnectionID, client: c.Peer().Client,
 			user: c.user, userSource: c.userSource, db: c.db, dbKnown: c.dbKnown, midStream: c.midStream}
 		c.env.Stats.Doubts++
 	}
@@ -113,6 +118,7 @@ func (c *Conn) confirmUser(id *Identity, beginNs int64) Finding {
 		return FoundNothing // it has the former user
 	}
 	if c.userSource == UserUnknown { // behind a jump: Identify takes the row
+		c.readdress(c.doubt.client)
 		c.doubt = nil
 		return FoundSame
 	}
@@ -168,7 +174,7 @@ func (c *Conn) Renew(id *Identity, beginNs int64) {
 	behind, lastNs, quit, killed := c.totals, c.lastNs, c.quit, c.killed
 	behind.sub(&d.before)
 	c.session.ConnectionID, c.midStream = d.connectionID, d.midStream
-	c.session.Encoded = c.session.Encoded[:0]
+	c.readdress(d.client)
 	c.totals, c.lastNs, c.quit, c.killed = d.before, max(d.lastNs, c.firstNs), d.quit, false
 	c.endSession(EndGone)
 

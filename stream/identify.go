@@ -1,6 +1,9 @@
 package stream
 
-import "slices"
+import (
+	"net/netip"
+	"slices"
+)
 
 // An Identity is what an outside source tells of a connection whose login was not
 // seen: the server's process list.
@@ -41,11 +44,15 @@ func (c *Conn) Waitable() bool {
 	return c.Anonymous() && c.session.Visibility == VisibilityFull
 }
 
-// Peer is what a process list knows the connection by.
+// Peer is what a process list knows the connection by. Behind a jump that is what it
+// was with its PROXY header: the same id at the same client is the same connection.
 func (c *Conn) Peer() (peer Endpoint) {
+	if d := c.doubt; d != nil && d.client.IsValid() && c.session.ConnectionID == 0 {
+		return Endpoint{Addr: c.session.Client, Client: d.client, ConnectionID: d.connectionID}
+	}
 	peer.Addr, peer.ConnectionID = c.session.Client, c.session.ConnectionID
 	if c.session.Proxy.IsValid() {
-		peer.Addr = c.session.Proxy
+		peer.Addr, peer.Client = c.session.Proxy, c.session.Client
 	}
 	return peer
 }
@@ -89,6 +96,7 @@ func (c *Conn) disown(ns int64) {
 	c.user, c.userSource, c.userNs, c.userFrom = "", UserUnknown, max(c.lastNs, ns), c.commands
 	c.db, c.dbKnown, c.schemaNs, c.schemaFrom = "", false, c.userNs, c.commands
 	c.session.ConnectionID, c.session.Program, c.session.Attrs, c.session.MultiStmts = 0, "", nil, Unknown
+	c.readdress(netip.AddrPort{})
 	c.session.Encoded = c.session.Encoded[:0]
 	c.collation, c.loginCollation, c.statusSeen = 0, 0, false
 	c.loginOpen, c.login = false, nil
@@ -97,6 +105,18 @@ func (c *Conn) disown(ns int64) {
 		c.doubt = nil
 	}
 	c.forgetAll()
+}
+
+// readdress takes the client of a PROXY header for the session's, not valid: there is
+// none.
+func (c *Conn) readdress(client netip.AddrPort) {
+	if peer := c.session.Proxy; peer.IsValid() {
+		c.session.Client, c.session.Proxy = peer, netip.AddrPort{}
+	}
+	if client.IsValid() {
+		c.session.Client, c.session.Proxy = client, c.session.Client
+	}
+	c.session.Encoded = c.session.Encoded[:0]
 }
 
 // asksForUser and asksForSchema report that a command under way may change them.

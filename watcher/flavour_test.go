@@ -98,8 +98,8 @@ func TestFlavours(t *testing.T) {
 				if s.Complete != c.complete || w.State().Up != c.complete || s.Server.Flavour != c.flavour || strings.HasPrefix(s.Server.Version, "5.5.5-") {
 					t.Errorf("complete %t, %v, %+v", s.Complete, w.State(), s.Server)
 				}
-				one, ok := s.Find(addrOf("192.0.2.7:40000"), 9)
-				if r, ok := s.Find(addrOf("192.0.2.7:41000"), 0); ok || !s.Present(addrOf("192.0.2.7:41000"), 0) {
+				one, ok := s.Find(Peer{Addr: addrOf("192.0.2.7:40000"), ConnectionID: 9})
+				if r, ok := s.Find(Peer{Addr: addrOf("192.0.2.7:41000")}); ok || !s.Present(Peer{Addr: addrOf("192.0.2.7:41000")}) {
 					t.Errorf("a login under way is %+v", r)
 				}
 				if !ok || one.User != "ann" || one.UserKnown != c.userKnown || one.DBKnown || s.Len() != 1 {
@@ -125,7 +125,7 @@ func TestListUnusable(t *testing.T) {
 		w := watchFake(t, &fakeServer{answer: m.answer}, Config{})
 		synctest.Wait()
 		s := w.Snapshot()
-		if r, ok := s.Find(addrOf("192.0.2.7:41000"), 9); ok || s.Complete || w.State().Cause != CauseList {
+		if r, ok := s.Find(Peer{Addr: addrOf("192.0.2.7:41000"), ConnectionID: 9}); ok || s.Complete || w.State().Cause != CauseList {
 			t.Errorf("found %+v, complete %t, %v", r, s.Complete, w.State())
 		}
 		w.Close()

@@ -16,7 +16,7 @@ func TestPlaceIsKept(t *testing.T) {
 		f := &fakeServer{answer: m.answer}
 		w := watchFake(t, f, Config{Interval: time.Second})
 		found := func(port string) bool {
-			s, ok := w.Snapshot().Find(addrOf("192.0.2.7:"+port), 9)
+			s, ok := w.Snapshot().Find(Peer{Addr: addrOf("192.0.2.7:" + port), ConnectionID: 9})
 			return ok && s.ConnectionID == 9
 		}
 		time.Sleep(500 * time.Millisecond)
@@ -28,17 +28,17 @@ func TestPlaceIsKept(t *testing.T) {
 		}
 		f.set(func() { m.list = [][]any{{"9", "definer", "localhost:40000", "shop", "Query"}} })
 		time.Sleep(time.Second)
-		if s, ok := w.Snapshot().Find(addrOf("192.0.2.7:40000"), 9); !ok || s.UserKnown || s.Host != "192.0.2.7" {
+		if s, ok := w.Snapshot().Find(Peer{Addr: addrOf("192.0.2.7:40000"), ConnectionID: 9}); !ok || s.UserKnown || s.Host != "192.0.2.7" {
 			t.Errorf("while a statement runs: %+v, %v", s, ok)
 		}
-		if _, ok := w.Snapshot().Find(addrOf("192.0.2.8:40000"), 9); ok {
+		if _, ok := w.Snapshot().Find(Peer{Addr: addrOf("192.0.2.8:40000"), ConnectionID: 9}); ok {
 			t.Error("another client has the connection")
 		}
 		w.server.gate <- struct{}{} // the connection breaks, and the next is to a server of a new start
 		w.server.drop()
 		<-w.server.gate
 		time.Sleep(time.Second)
-		if s, ok := w.Snapshot().Find(addrOf("192.0.2.8:40000"), 9); !ok || s.Host != "localhost" {
+		if s, ok := w.Snapshot().Find(Peer{Addr: addrOf("192.0.2.8:40000"), ConnectionID: 9}); !ok || s.Host != "localhost" {
 			t.Errorf("behind a new login: %+v, %v", s, ok)
 		}
 		w.Close()

@@ -33,15 +33,19 @@ func (w *Watcher) poll(ctx context.Context) func() time.Time {
 }
 
 // read makes and publishes one snapshot.
-func (w *Watcher) read(ctx context.Context, asked []wanted) error {
+func (w *Watcher) read(ctx context.Context, asked []Peer) error {
 	began := time.Now()
-	s := &Snapshot{BeginNs: began.UnixNano(), Server: w.own.info}
+	s := &Snapshot{BeginNs: began.UnixNano(), Server: w.own.info, Start: w.starts}
 	w.place(&s.Server)
 	rows, err := w.list(ctx)
 	if err != nil {
 		return err
 	}
 	s.rows = rows
+	if err := w.readProxyNetworks(ctx); err != nil {
+		return err
+	}
+	s.Server.ProxyNetworks = w.own.info.ProxyNetworks
 	before := w.own.process
 	if w.own.process, err = w.hasProcess(ctx); err != nil {
 		return err
@@ -110,6 +114,20 @@ func (w *Watcher) list(ctx context.Context) ([]Session, error) {
 	return w.readList(ctx, fromShow, false)
 }
 
+// readProxyNetworks asks for a variable that may be set at any time. What it was counts,
+// too, for the connections that were made then.
+func (w *Watcher) readProxyNetworks(ctx context.Context) error {
+	if !w.own.proxies {
+		return nil
+	}
+	return w.server.query(ctx, "SELECT @@GLOBAL.proxy_protocol_networks", func(r *sql.Rows) error {
+		var networks sql.NullString
+		err := r.Scan(&networks)
+		w.own.info.addProxyNetworks(proxyNetworks(networks.String))
+		return err
+	})
+}
+
 func (w *Watcher) threadsLost(ctx context.Context) (lost uint64, err error) {
 	err = w.server.query(ctx, "SHOW GLOBAL STATUS LIKE 'Performance_schema_thread_instances_lost'", func(r *sql.Rows) error {
 		var name, value string
@@ -123,10 +141,10 @@ func (w *Watcher) threadsLost(ctx context.Context) (lost uint64, err error) {
 }
 
 // rowsOf are the rows of those wanted connections that are in the list.
-func (s *Snapshot) rowsOf(asked []wanted) []*Session {
+func (s *Snapshot) rowsOf(asked []Peer) []*Session {
 	var found []*Session
 	for _, k := range asked {
-		if r, ok := s.Find(k.client, k.id); ok {
+		if r, ok := s.Find(k); ok {
 			found = append(found, r)
 		}
 	}

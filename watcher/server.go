@@ -46,6 +46,10 @@ type ServerInfo struct {
 	// SkipNameResolve tells that the server shows addresses, not names.
 	SkipNameResolve   bool
 	PerformanceSchema bool
+	// ProxyNetworks are from where the server takes PROXY headers, or took them since
+	// the watcher has logged in; nil = from nowhere. A network that is not valid stands
+	// for the unix socket.
+	ProxyNetworks []netip.Prefix
 }
 
 // session is what a connection of the watcher's own has learned of the server.
@@ -55,8 +59,10 @@ type session struct {
 	process bool // the account may see all sessions
 	list    bool // performance_schema.processlist can be used
 	details string
+	proxies bool // the server has proxy_protocol_networks
 
 	transport Transport
+	start     start
 }
 
 // hello learns whom the watcher is connected to.
@@ -66,10 +72,13 @@ func (w *Watcher) hello(ctx context.Context, c *client) error {
 	if err != nil {
 		return err
 	}
+	if s.start, err = w.startOf(ctx); err != nil {
+		return err
+	}
 	s.info = ServerInfo{Flavour: MySQL}
 	const variables = "SHOW GLOBAL VARIABLES WHERE Variable_name IN ('version', 'version_comment', 'hostname', 'port'," +
 		" 'sql_mode', 'character_set_server', 'skip_name_resolve', 'performance_schema'," +
-		" 'bind_address', 'extra_port', 'admin_address', 'admin_port', 'init_connect')"
+		" 'proxy_protocol_networks', 'bind_address', 'extra_port', 'admin_address', 'admin_port', 'init_connect')"
 	values := make(map[string]string)
 	err = c.query(ctx, variables, func(r *sql.Rows) error {
 		var name, value string
@@ -82,6 +91,9 @@ func (w *Watcher) hello(ctx context.Context, c *client) error {
 		return err
 	}
 	s.info.BindAddress, s.info.OtherPorts, s.info.InitConnect = values["bind_address"], otherPorts(values), values["init_connect"]
+	var networks string
+	networks, s.proxies = values["proxy_protocol_networks"]
+	s.info.ProxyNetworks = proxyNetworks(networks)
 	if s.transport, err = w.ownTransport(ctx); err != nil {
 		return err
 	}
@@ -98,6 +110,9 @@ func (w *Watcher) hello(ctx context.Context, c *client) error {
 		if s.details, err = w.refusedDetails(ctx); err != nil {
 			return err
 		}
+	}
+	if !s.follows(&w.own) {
+		w.starts++
 	}
 	w.own, w.newServer = s, true
 	return nil

@@ -14,6 +14,9 @@ type Snapshot struct {
 	// last row of the last answer.
 	BeginNs, EndNs int64
 	Serial         uint64 // counts the snapshots, from 1
+	// Start counts the servers that were read, and their starts, from 1: a connection id
+	// of another Start means nothing here.
+	Start uint64
 	// Complete tells that the list holds every session of the server. If not
 	// (the account lacks PROCESS), a session that is missing here says nothing.
 	Complete bool
@@ -134,29 +137,31 @@ func (s *Snapshot) Transports() (n [transports]int) {
 	return n
 }
 
-// Find is the session of the connection from client to this server, or false
-// where that is not certain. connectionID is the server's thread id, 0 if it
-// was not seen. The connection must be one to this very server and must have
-// been open during the whole reading: where the server shows names instead of
-// addresses, or what may be a definer's, a session is found because no other has its
-// port: see Session.At.
-func (s *Snapshot) Find(client netip.AddrPort, connectionID uint64) (*Session, bool) {
+// Find is the session of a connection to this server, or false where that is not
+// certain. The connection must be one to this very server and must have been open
+// during the whole reading: where Shows does not tell, a session is found because no
+// other can be the connection's.
+func (s *Snapshot) Find(p Peer) (*Session, bool) {
 	if s == nil || s.ownUnknown {
 		return nil, false
 	}
-	if connectionID != 0 {
-		i, ok := s.byID[connectionID]
+	if p.ConnectionID != 0 {
+		i, ok := s.byID[p.ConnectionID]
 		// Behind a balancer another server may use the same id.
-		if !ok || s.rows[i].login || !s.rows[i].mayBe(client) {
+		if !ok || s.rows[i].login || !s.rows[i].mayBeOf(p) {
 			return nil, false
 		}
 		return &s.rows[i], true
 	}
+	if s.hides(p) {
+		return nil, false
+	}
+	at, headers := p.listed(), s.Server.ProxyNetworks != nil
 	var found *Session
-	for i := s.firstOf(client.Port()); i != none; i = s.rows[i].next {
+	for i := s.firstOf(at.Port()); i != none; i = s.rows[i].next {
 		switch r := &s.rows[i]; {
-		case !r.mayBe(client):
-		case r.trusted && r.Client.IsValid():
+		case !r.mayBe(at):
+		case r.At(at) && !headers:
 			return r, !r.login
 		case found != nil:
 			return nil, false
@@ -164,10 +169,24 @@ func (s *Snapshot) Find(client netip.AddrPort, connectionID uint64) (*Session, b
 			found = r
 		}
 	}
-	if found == nil || found.login || !s.Complete || s.unplaced > 0 {
+	if found == nil || found.login || !s.Complete || s.unplaced > 0 || headers && !found.At(at) {
 		return nil, false
 	}
 	return found, true
+}
+
+// Shows tells that a session that was found is the connection's by what the list
+// shows, whether or not that was open. Else it is so because the connection was: had
+// it ended, the session might be a client's that has the port on another host, or,
+// where the server takes PROXY headers, that of who named the address in one.
+func (s *Snapshot) Shows(r *Session, p Peer) bool {
+	return p.ConnectionID != 0 || s.Server.ProxyNetworks == nil && r.At(p.Addr)
+}
+
+// hides tells that a connection may be in the list under an address that is not
+// known: it may have begun with a PROXY header that was not seen.
+func (s *Snapshot) hides(p Peer) bool {
+	return !p.Client.IsValid() && s.Server.TakesHeader(p.Addr.Addr())
 }
 
 func (s *Snapshot) firstOf(port uint16) int32 {
@@ -182,23 +201,40 @@ func (r *Session) mayBe(client netip.AddrPort) bool {
 	return r.Port == client.Port() && (!r.trusted || !r.Client.IsValid() || r.Client == client)
 }
 
-// At reports that the row shows the client's own address. A row that does not, and was
-// found without an id, is another client's if the connection was not open any more.
-func (r *Session) At(client netip.AddrPort) bool { return r.trusted && r.Client == client }
+// mayBeOf tells whether a row does not contradict a connection that has its id. A
+// server that takes no PROXY header from the peer lists that.
+func (r *Session) mayBeOf(p Peer) bool {
+	return r.mayBe(p.Addr) || p.Client.IsValid() && r.mayBe(p.Client)
+}
+
+// At reports that the row shows the client's own address.
+func (r *Session) At(client netip.AddrPort) bool {
+	return r.trusted && r.Client.IsValid() && r.Client == client
+}
 
 // Present tells whether a connection may still be open at the server. It is
-// false only where the whole list was read and holds neither its id nor, if the
-// id is unknown (0), its port; logins under way count.
-func (s *Snapshot) Present(client netip.AddrPort, connectionID uint64) bool {
+// false only where the whole list was read and has neither its id nor, if the id is
+// unknown (0), its port, or has the id at another client: a server that is started
+// anew gives the ids again. Logins under way count.
+func (s *Snapshot) Present(p Peer) bool {
 	if s == nil || !s.Complete {
 		return true
 	}
-	if connectionID != 0 {
-		_, ok := s.byID[connectionID]
-		return ok
+	if p.ConnectionID != 0 {
+		i, ok := s.byID[p.ConnectionID]
+		return ok && (s.hides(p) || s.rows[i].placeless() || s.rows[i].mayBeOf(p))
 	}
-	return s.unplaced > 0 || s.firstOf(client.Port()) != none
+	return s.unplaced > 0 || s.hides(p) || s.firstOf(p.Addr.Port()) != none || p.Client.IsValid() && s.firstOf(p.Client.Port()) != none
 }
+
+// Uses tells that a session has an id, whoever it is.
+func (s *Snapshot) Uses(connectionID uint64) bool {
+	_, ok := s.byID[connectionID]
+	return ok
+}
+
+// placeless tells that a row of a network connection may have no port in the list.
+func (r *Session) placeless() bool { return r.Port == 0 && r.Transport != TransportSocket }
 
 // inherit copies from an earlier snapshot of the same server start what does
 // not change in a connection's life and may be hidden or not asked for now. A

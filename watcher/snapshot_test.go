@@ -71,10 +71,13 @@ func TestFind(t *testing.T) {
 		{"by address", []string{"1 ann 192.0.2.1:40000 Sleep"}, 0, 1, true},
 		{"by address and id", []string{"1 ann 192.0.2.1:40000 Sleep"}, 1, 1, true},
 		{"another id at the address", []string{"1 ann 192.0.2.1:40000 Sleep"}, 2, 0, false},
-		{"the id at another address", []string{"1 ann 192.0.2.2:40000 Sleep"}, 1, 0, true},
-		{"the id at another port", []string{"1 ann 192.0.2.1:40001 Sleep"}, 1, 0, true},
+		{"the id at another address", []string{"1 ann 192.0.2.2:40000 Sleep"}, 1, 0, false},
+		{"the id at another port", []string{"1 ann 192.0.2.1:40001 Sleep"}, 1, 0, false},
+		{"the id at another port of a name", []string{"1 ann app1:40001 Sleep"}, 1, 0, false},
+		{"the id at a name that was cut", []string{"1 ann " + long + " Sleep"}, 1, 0, true},
+		{"the id, busy without a port", []string{"1 ann nowhere Query"}, 1, 0, true},
 		{"the id at a name", []string{"1 ann app1:40000 Sleep"}, 1, 1, true},
-		{"the id at a socket", []string{"1 ann localhost Sleep"}, 1, 0, true},
+		{"the id at a socket", []string{"1 ann localhost Sleep"}, 1, 0, false},
 		{"another address", []string{"1 ann 192.0.2.2:40000 Sleep"}, 0, 0, true},
 		{"another port", []string{"1 ann 192.0.2.1:40001 Sleep"}, 0, 0, false},
 		{"by the port of a name", []string{"1 ann app1:40000 Sleep", "2 bob app1:40001 Sleep"}, 0, 1, true},
@@ -98,20 +101,20 @@ func TestFind(t *testing.T) {
 	} {
 		client := addrOf("192.0.2.1:40000")
 		s := snapshotOf(true, c.rows...)
-		one, ok := s.Find(client, c.id)
+		one, ok := s.Find(Peer{Addr: client, ConnectionID: c.id})
 		if ok != (c.want != 0) || ok && one.ConnectionID != c.want {
 			t.Errorf("%s: %t %+v", c.name, ok, one)
 		}
-		if got := s.Present(client, c.id); got != c.present {
+		if got := s.Present(Peer{Addr: client, ConnectionID: c.id}); got != c.present {
 			t.Errorf("%s: present %t", c.name, got)
 		}
 		cut := snapshotOf(false, c.rows...)
-		if one, ok := cut.Find(client, 0); ok && !one.Client.IsValid() || !cut.Present(client, c.id) {
+		if one, ok := cut.Find(Peer{Addr: client}); ok && !one.Client.IsValid() || !cut.Present(Peer{Addr: client, ConnectionID: c.id}) {
 			t.Errorf("%s: an incomplete list tells by what is not there: %+v", c.name, one)
 		}
 	}
 	var nobody *Snapshot
-	if _, ok := nobody.Find(addrOf("192.0.2.1:1"), 1); ok || !nobody.Present(addrOf("192.0.2.1:1"), 1) || nobody.Len() != 0 {
+	if _, ok := nobody.Find(Peer{Addr: addrOf("192.0.2.1:1"), ConnectionID: 1}); ok || !nobody.Present(Peer{Addr: addrOf("192.0.2.1:1"), ConnectionID: 1}) || nobody.Len() != 0 {
 		t.Error("a nil snapshot knows somebody")
 	}
 }
@@ -125,14 +128,14 @@ func TestInherit(t *testing.T) {
 	now := snapshotOf(true, "1 boss nowhere:40000 Query", "2 boss nowhere Query", "4 dan 192.0.2.4:40000 Sleep")
 	now.inherit(earlier)
 	now.index()
-	one, ok := now.Find(addrOf("192.0.2.1:40000"), 0)
+	one, ok := now.Find(Peer{Addr: addrOf("192.0.2.1:40000")})
 	if !ok || one.ConnectionID != 1 || one.UserKnown || one.Details != d || one.Transport != TransportTLS || one.Host != "192.0.2.1" {
 		t.Errorf("%t %+v", ok, one)
 	}
 	if now.rows[1].Transport != TransportSocket || now.rows[1].UserKnown {
 		t.Errorf("%+v", now.rows[1])
 	}
-	if four, ok := now.Find(addrOf("192.0.2.4:40000"), 0); !ok || four.Details != nil || four.Transport != TransportNetwork {
+	if four, ok := now.Find(Peer{Addr: addrOf("192.0.2.4:40000")}); !ok || four.Details != nil || four.Transport != TransportNetwork {
 		t.Errorf("%+v", four)
 	}
 }

@@ -25,8 +25,8 @@ func delay(n int) time.Duration { return askDelay[min(n, len(askDelay)-1)] }
 // wants are the connections that somebody needs to know more of.
 type wants struct {
 	mu       sync.Mutex
-	byClient map[netip.AddrPort]*want
-	earliest time.Time // when the first of them is due; zero = none
+	byAddr   map[netip.AddrPort]*want // by the TCP peer
+	earliest time.Time                // when the first of them is due; zero = none
 	lastPoll time.Time
 	// fruitless counts the polls in a row that were made for wants and found
 	// none of them: what comes and goes faster than the polls, such as the
@@ -38,7 +38,7 @@ type wants struct {
 
 // A want is one connection. due is zero if nothing is asked for now.
 type want struct {
-	id    uint64
+	peer  Peer
 	polls int
 	asked bool
 	due   time.Time
@@ -46,26 +46,27 @@ type want struct {
 }
 
 func newWants() *wants {
-	return &wants{byClient: map[netip.AddrPort]*want{}, wake: make(chan struct{}, 1)}
+	return &wants{byAddr: map[netip.AddrPort]*want{}, wake: make(chan struct{}, 1)}
 }
 
 // ask wants one poll more for a connection. False: there are too many.
-func (w *wants) ask(client netip.AddrPort, id uint64, now time.Time) bool {
+func (w *wants) ask(p Peer, now time.Time) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	one := w.byClient[client]
-	if one == nil || one.id != 0 && id != 0 && one.id != id {
-		if one == nil && len(w.byClient) >= maxWants {
+	one := w.byAddr[p.Addr]
+	if one == nil || one.peer.ConnectionID != 0 && p.ConnectionID != 0 && one.peer.ConnectionID != p.ConnectionID {
+		if one == nil && len(w.byAddr) >= maxWants {
 			w.refused++
 			return false
 		}
 		one = &want{}
-		w.byClient[client] = one
+		w.byAddr[p.Addr] = one
 	}
 	one.since = now
-	if id != 0 {
-		one.id = id
+	if p.ConnectionID == 0 {
+		p.ConnectionID = one.peer.ConnectionID
 	}
+	one.peer = p
 	if one.asked {
 		return true
 	}
@@ -94,10 +95,10 @@ func later(a, b time.Time) time.Time {
 	return b
 }
 
-func (w *wants) forget(client netip.AddrPort) {
+func (w *wants) forget(addr netip.AddrPort) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	delete(w.byClient, client) // due finds out
+	delete(w.byAddr, addr) // due finds out
 }
 
 // due is when the next poll is wanted; zero = none is.
@@ -112,28 +113,22 @@ func (w *wants) due() time.Time {
 }
 
 // asked appends the connections that are asked for now.
-func (w *wants) asked() []wanted {
+func (w *wants) asked() []Peer {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	var out []wanted
-	for client, one := range w.byClient {
+	var out []Peer
+	for _, one := range w.byAddr {
 		if one.asked {
-			out = append(out, wanted{client, one.id})
+			out = append(out, one.peer)
 		}
 	}
 	return out
 }
 
-// wanted names a connection.
-type wanted struct {
-	client netip.AddrPort
-	id     uint64
-}
-
 // polled tells of a poll that began at now. It answers every ask made before:
 // who still wants a connection asks again. found says whether any of them was
 // in the list.
-func (w *wants) polled(answered []wanted, found bool, now time.Time) {
+func (w *wants) polled(answered []Peer, found bool, now time.Time) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.lastPoll = now
@@ -144,21 +139,21 @@ func (w *wants) polled(answered []wanted, found bool, now time.Time) {
 		w.fruitless++
 	}
 	for _, k := range answered {
-		if one := w.byClient[k.client]; one != nil && one.asked {
+		if one := w.byAddr[k.Addr]; one != nil && one.asked {
 			one.asked, one.due = false, time.Time{}
 			one.polls++
 		}
 	}
-	for client, one := range w.byClient {
+	for addr, one := range w.byAddr {
 		if !one.asked && now.Sub(one.since) > forgetAfter {
-			delete(w.byClient, client)
+			delete(w.byAddr, addr)
 		}
 	}
 }
 
 func (w *wants) schedule() {
 	w.earliest = time.Time{}
-	for _, one := range w.byClient {
+	for _, one := range w.byAddr {
 		if !one.due.IsZero() && (w.earliest.IsZero() || one.due.Before(w.earliest)) {
 			w.earliest = one.due
 		}

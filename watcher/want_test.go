@@ -44,7 +44,7 @@ func TestBackOff(t *testing.T) {
 				for last := uint64(1); time.Since(start) < 45*time.Second; time.Sleep(10 * time.Millisecond) {
 					if s := w.Snapshot(); s.Serial > last || last == 1 {
 						last = s.Serial
-						w.Want(client, 0)
+						w.Want(Peer{Addr: client})
 					}
 				}
 				if got := polls(f, start); !slices.Equal(got, c.want) {
@@ -64,10 +64,10 @@ func TestRegular(t *testing.T) {
 		start := time.Now()
 		w := watchFake(t, f, Config{})
 		time.Sleep(32 * time.Second)
-		w.Want(addrOf("192.0.2.7:40000"), 0) // at 32: polled at 33, then at 43
+		w.Want(Peer{Addr: addrOf("192.0.2.7:40000")}) // at 32: polled at 33, then at 43
 		time.Sleep(16 * time.Second)
-		w.Want(addrOf("192.0.2.8:40000"), 0) // at 48
-		w.Forget(addrOf("192.0.2.8:40000"))
+		w.Want(Peer{Addr: addrOf("192.0.2.8:40000")}) // at 48
+		w.Forget(Peer{Addr: addrOf("192.0.2.8:40000")})
 		time.Sleep(12 * time.Second)
 		if got, want := polls(f, start), []int{0, 10, 20, 30, 33, 43, 53}; !slices.Equal(got, want) {
 			t.Errorf("polls at %v, want %v", got, want)
@@ -88,10 +88,10 @@ func TestHealthChecks(t *testing.T) {
 				start := time.Now()
 				for i := range 120 {
 					client := netip.AddrPortFrom(addrOf("192.0.2.7:1").Addr(), uint16(30000+i))
-					w.Want(client, uint64(100+i))
+					w.Want(Peer{Addr: client, ConnectionID: uint64(100 + i)})
 					time.Sleep(10 * time.Millisecond)
 					if told {
-						w.Forget(client)
+						w.Forget(Peer{Addr: client})
 					}
 					time.Sleep(990 * time.Millisecond)
 				}
@@ -109,7 +109,7 @@ func TestWantsBounded(t *testing.T) {
 	w := newWants()
 	now := time.Unix(1000, 0)
 	ask := func(i int) bool {
-		return w.ask(netip.AddrPortFrom(netip.AddrFrom4([4]byte{10, 0, byte(i >> 16), 1}), uint16(i)), 0, now)
+		return w.ask(Peer{Addr: netip.AddrPortFrom(netip.AddrFrom4([4]byte{10, 0, byte(i >> 16), 1}), uint16(i))}, now)
 	}
 	for i := range maxWants {
 		if first, again := ask(i), ask(i); !first || !again {
@@ -124,8 +124,8 @@ func TestWantsBounded(t *testing.T) {
 	}
 	w.polled(w.asked(), true, now.Add(time.Second))
 	w.polled(nil, false, now.Add(time.Second+2*forgetAfter))
-	if len(w.byClient) != 0 || !w.due().IsZero() {
-		t.Errorf("%d wants are never forgotten", len(w.byClient))
+	if len(w.byAddr) != 0 || !w.due().IsZero() {
+		t.Errorf("%d wants are never forgotten", len(w.byAddr))
 	}
 }
 
@@ -134,22 +134,22 @@ func TestPatience(t *testing.T) {
 	w, client := newWants(), addrOf("192.0.2.7:40000")
 	now := time.Unix(1000, 0)
 	for n := range patience {
-		w.ask(client, 0, now)
+		w.ask(Peer{Addr: client}, now)
 		if w.due().IsZero() {
 			t.Fatalf("ask %d makes no poll", n)
 		}
 		now = w.due()
 		w.polled(w.asked(), true, now)
 	}
-	w.ask(client, 0, now)
+	w.ask(Peer{Addr: client}, now)
 	if !w.due().IsZero() || len(w.asked()) != 1 {
 		t.Errorf("due %v, asked %v", w.due(), w.asked())
 	}
-	w.ask(client, 77, now) // the same, its id was learnt
+	w.ask(Peer{Addr: client, ConnectionID: 77}, now) // the same, its id was learnt
 	if !w.due().IsZero() {
 		t.Error("a learnt id starts over")
 	}
-	w.ask(client, 78, now) // another connection from the same port
+	w.ask(Peer{Addr: client, ConnectionID: 78}, now) // another connection from the same port
 	if w.due().Sub(now) != time.Second {
 		t.Errorf("a new connection is due %v", w.due())
 	}

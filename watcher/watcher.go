@@ -2,7 +2,6 @@ package watcher
 
 import (
 	"context"
-	"net/netip"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -26,6 +25,7 @@ type Watcher struct {
 	// Used by whoever holds the server's gate.
 	own          session
 	newServer    bool      // own is of a connection that has no snapshot yet
+	starts       uint64    // Start of own's snapshots
 	serial       uint64    // of the last snapshot
 	failures     int       // polls in a row
 	transportsAt time.Time // when transports were asked for last
@@ -93,14 +93,12 @@ func (w *Watcher) States() []State {
 // for its Details. The poll comes 1 s after the first Want of a connection, and
 // 2, 4, 10, 10… s after the last poll for each further one, or with a poll that
 // is made anyway. A poll answers all Wants before it: who finds nothing in the
-// new snapshot asks again. connectionID is 0 if unknown. Want does not wait for
-// the server; false means that too many connections are wanted.
-func (w *Watcher) Want(client netip.AddrPort, connectionID uint64) bool {
-	return w.wants.ask(client, connectionID, time.Now())
-}
+// new snapshot asks again. Want does not wait for the server; false means
+// that too many connections are wanted.
+func (w *Watcher) Want(p Peer) bool { return w.wants.ask(p, time.Now()) }
 
 // Forget takes back Want, for a connection that has ended or was found out.
-func (w *Watcher) Forget(client netip.AddrPort) { w.wants.forget(client) }
+func (w *Watcher) Forget(p Peer) { w.wants.forget(p.Addr) }
 
 // WantsRefused counts the calls of Want that returned false.
 func (w *Watcher) WantsRefused() uint64 {

@@ -212,7 +212,7 @@ func TestSlowDetails(t *testing.T) {
 		}{{5 * time.Second, 1, false}, {25 * time.Second, 2, false}, {65 * time.Second, 3, true}, {125 * time.Second, 4, true}, {300 * time.Second, 7, true}} {
 			time.Sleep(c.at - time.Since(start))
 			s := w.Snapshot()
-			if one, ok := s.Find(addrOf("192.0.2.7:40000"), 0); !ok || one.User != "ann" || one.Details != nil || s.EndNs < s.BeginNs {
+			if one, ok := s.Find(Peer{Addr: addrOf("192.0.2.7:40000")}); !ok || one.User != "ann" || one.Details != nil || s.EndNs < s.BeginNs {
 				t.Errorf("after %v: %t %+v, [%d, %d]", c.at, ok, one, s.BeginNs, s.EndNs)
 			}
 			if got := strings.Contains(s.NoDetails, "threads is too slow"); got != c.given || !c.given && s.NoDetails != "" {
@@ -256,9 +256,9 @@ func TestSlowStatements(t *testing.T) {
 		client := addrOf("192.0.2.7:40000")
 		see := func(what string, missing bool, statements int) {
 			t.Helper()
-			w.Want(client, 9)
+			w.Want(Peer{Addr: client, ConnectionID: 9})
 			time.Sleep(4 * time.Second)
-			one, _ := w.Snapshot().Find(client, 9)
+			one, _ := w.Snapshot().Find(Peer{Addr: client, ConnectionID: 9})
 			if one == nil || one.Details == nil || one.Details.User != "ann" || one.Details.Program != "shop" ||
 				one.Details.Missing != missing || len(one.Details.Statements) != statements || w.Snapshot().NoDetails != "" {
 				t.Errorf("%s: %+v %+v, %q", what, one, one.Details, w.Snapshot().NoDetails)
@@ -320,7 +320,7 @@ func TestRestart(t *testing.T) {
 			m.list = [][]any{{"9", "bob", "app1:40000", nil, "Query"}}
 		})
 		time.Sleep(10 * time.Second)
-		if one, ok := w.Snapshot().Find(addrOf("192.0.2.8:40000"), 0); !ok || one.Host != "app1" || one.UserKnown {
+		if one, ok := w.Snapshot().Find(Peer{Addr: addrOf("192.0.2.8:40000")}); !ok || one.Host != "app1" || one.UserKnown {
 			t.Errorf("%t %+v", ok, one)
 		}
 		w.Close()

@@ -5,13 +5,14 @@ import (
 	"sqlwitness/watcher"
 )
 
-// sure holds an entry whose user is in doubt against its row. It reports whether
-// there is no doubt, or none any more: see the head of stream/doubt.go.
-func (s *Shard) sure(e *entry, id *stream.Identity, snap *watcher.Snapshot) bool {
+// sure holds an entry whose user is in doubt against its row, which holds since
+// beginNs. It reports whether there is no doubt, or none any more: see the head of
+// stream/doubt.go.
+func (s *Shard) sure(e *entry, id *stream.Identity, beginNs int64) bool {
 	if !e.conn.Doubtful() {
 		return true
 	}
-	switch e.conn.Confirm(id, snap.BeginNs) {
+	switch e.conn.Confirm(id, beginNs) {
 	case stream.FoundNothing:
 		return false
 	case stream.FoundSame:
@@ -19,7 +20,7 @@ func (s *Shard) sure(e *entry, id *stream.Identity, snap *watcher.Snapshot) bool
 	case stream.FoundUser:
 		s.stats.Corrected++
 	case stream.FoundOther:
-		s.renew(e, id, snap.BeginNs)
+		s.renew(e, id, beginNs)
 	}
 	return true
 }
@@ -64,12 +65,14 @@ func (s *Shard) renew(e *entry, id *stream.Identity, beginNs int64) {
 }
 
 // successor is the row that has the ports of a connection which the list does not
-// have itself.
-func successor(snap *watcher.Snapshot, peer stream.Endpoint) (*watcher.Session, bool) {
-	if snap.Complete && snap.Present(peer.Addr, peer.ConnectionID) {
+// have itself. Its id at another client tells nothing where the list never had it at
+// its own: the server may see translated addresses.
+func successor(snap *watcher.Snapshot, e *entry) (*watcher.Session, bool) {
+	peer := e.peer()
+	if snap.Complete && (snap.Present(peer) || !e.listed && snap.Uses(peer.ConnectionID)) {
 		return nil, false
 	}
-	return snap.Find(peer.Addr, 0)
+	return snap.Find(watcher.Peer{Addr: peer.Addr}) // a PROXY header was of the connection before
 }
 
 // replace closes connections that show no hole, but whose ports the process list
@@ -78,9 +81,9 @@ func successor(snap *watcher.Snapshot, peer stream.Endpoint) (*watcher.Session, 
 func (s *Shard) replace(snap *watcher.Snapshot) {
 	for e := s.table.oldest(); e != nil; {
 		next := e.newer
-		peer := e.conn.Peer()
+		peer := e.peer()
 		if peer.ConnectionID != 0 && !e.conn.Doubtful() && e.conn.FirstNs() < snap.BeginNs && s.lists(snap, e) {
-			if row, ok := successor(snap, peer); ok && !stream.SameID(row.ConnectionID, peer.ConnectionID) {
+			if row, ok := successor(snap, e); ok && !stream.SameID(row.ConnectionID, peer.ConnectionID) {
 				s.stats.Replaced++
 				s.close(e, stream.EndGone, s.nowNs)
 				e.closedNs = 0

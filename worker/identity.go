@@ -2,7 +2,6 @@ package worker
 
 import (
 	"cmp"
-	"net/netip"
 	"time"
 
 	"sqlwitness/stream"
@@ -12,8 +11,8 @@ import (
 // A Watcher knows who is connected to the server: a *watcher.Watcher.
 type Watcher interface {
 	Snapshot() *watcher.Snapshot // nil before the first
-	Want(client netip.AddrPort, connectionID uint64) bool
-	Forget(client netip.AddrPort)
+	Want(watcher.Peer) bool
+	Forget(watcher.Peer)
 }
 
 // identities finds out who is behind the connections whose login was not seen.
@@ -108,15 +107,12 @@ func (s *Shard) seek(e *entry) {
 	}
 }
 
-func (s *Shard) want(e *entry) {
-	peer := e.conn.Peer()
-	s.ids.watcher.Want(peer.Addr, peer.ConnectionID)
-}
+func (s *Shard) want(e *entry) { s.ids.watcher.Want(e.peer()) }
 
 // found ends the search for an entry's user, in one way or another.
 func (s *Shard) found(e *entry) {
 	delete(s.ids.anonymous, e)
-	s.ids.watcher.Forget(e.conn.Peer().Addr)
+	s.ids.watcher.Forget(e.peer())
 	s.release(e)
 	e.search = nil
 }
@@ -176,13 +172,18 @@ func (s *Shard) lookUp(most int) {
 
 // look looks an entry up. It asks for it again if that does not end the search.
 func (s *Shard) look(e *entry, snap *watcher.Snapshot) {
-	if row := s.row(e, snap); row != nil && s.sure(e, identity(row), snap) {
+	row := s.row(e, snap)
+	if row == nil {
+		s.want(e)
+		return
+	}
+	if id, beginNs := identity(row, snap); s.sure(e, id, beginNs) {
 		if !e.conn.Anonymous() && !e.conn.Listed() {
 			s.found(e)
 			return
 		}
 		named := e.conn.Listed()
-		if e.conn.Identify(identity(row), snap.BeginNs) {
+		if e.conn.Identify(id, beginNs) {
 			if !named {
 				s.stats.Identified++
 			}
@@ -197,22 +198,23 @@ func (s *Shard) look(e *entry, snap *watcher.Snapshot) {
 }
 
 // row is the row of an entry, or of who has its ports now; nil where that is not
-// certain. A row that has nothing of it but the port (the server shows names) is
-// taken once the server has answered behind the reading: then the connection was open
-// all the time and has a row, which no other can be. Had its end been lost, the row
-// might be a client's on another host. Until then seek looks again.
+// certain. A row that has nothing of it but the port (the server shows names), or might
+// be another's who names the address in a PROXY header, is taken once the server has
+// answered behind the reading: then the connection was open all the time and has a row,
+// which no other can be. Had its end been lost, the row might be of another client.
+// Until then seek looks again.
 func (s *Shard) row(e *entry, snap *watcher.Snapshot) *watcher.Session {
-	peer := e.conn.Peer()
-	row, ok := snap.Find(peer.Addr, peer.ConnectionID)
-	byID := ok && peer.ConnectionID != 0
+	peer := e.peer()
+	row, ok := snap.Find(peer)
 	if !ok && e.conn.Doubtful() {
-		row, ok = successor(snap, peer)
+		row, ok = successor(snap, e)
+		peer.ConnectionID = 0 // that is not what it was found by
 	}
 	if !ok || !s.lists(snap, e) {
 		e.search.byPort = false
 		return nil
 	}
-	if e.search.byPort = !byID && !row.At(peer.Addr) && !s.answered(e, snap); e.search.byPort {
+	if e.search.byPort = !snap.Shows(row, peer) && !s.answered(e, snap); e.search.byPort {
 		return nil
 	}
 	return row
@@ -223,15 +225,16 @@ func (s *Shard) answered(e *entry, snap *watcher.Snapshot) bool {
 	return e.conn.AnsweredNs() > snap.EndNs
 }
 
-// identity translates a row of the process list.
-func identity(row *watcher.Session) *stream.Identity {
-	id := &stream.Identity{User: row.User, UserKnown: row.UserKnown, DB: row.DB, DBKnown: row.DBKnown, ConnectionID: row.ConnectionID}
+// identity translates a row of the process list, and tells from when on it holds: the
+// user of Details may be of an earlier reading.
+func identity(row *watcher.Session, snap *watcher.Snapshot) (id *stream.Identity, beginNs int64) {
+	id, beginNs = &stream.Identity{User: row.User, UserKnown: row.UserKnown, DB: row.DB, DBKnown: row.DBKnown, ConnectionID: row.ConnectionID}, snap.BeginNs
 	d := row.Details
 	if d == nil {
-		return id
+		return id, beginNs
 	}
 	if !id.UserKnown && d.User != "" {
-		id.User, id.UserKnown = d.User, true
+		id.User, id.UserKnown, beginNs = d.User, true, min(beginNs, d.BeginNs)
 	}
 	id.Program = d.Program
 	for _, a := range d.Attrs {
@@ -241,7 +244,7 @@ func identity(row *watcher.Session) *stream.Identity {
 	for key, st := range d.Statements {
 		id.Statements[key] = stream.KnownStatement{Text: st.Text, Truncated: st.Truncated}
 	}
-	return id
+	return id, beginNs
 }
 
 // expire closes connections that a snapshot had, that two later ones have not, and
@@ -252,10 +255,9 @@ func (s *Shard) expire(snap *watcher.Snapshot) {
 	}
 	for e := s.table.oldest(); e != nil; {
 		next := e.newer
-		peer := e.conn.Peer()
 		switch {
 		case e.conn.LastNs() >= snap.BeginNs || !s.lists(snap, e):
-		case snap.Present(peer.Addr, peer.ConnectionID):
+		case snap.Present(e.peer()):
 			e.listed, e.missing = true, 0
 		case e.listed:
 			if e.missing == 0 || e.conn.LastNs() >= e.missingNs {

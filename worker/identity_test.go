@@ -19,14 +19,14 @@ type desk struct {
 }
 
 func (d *desk) Snapshot() *watcher.Snapshot { return d.snap }
-func (d *desk) Want(client netip.AddrPort, _ uint64) bool {
+func (d *desk) Want(p watcher.Peer) bool {
 	if d.wanted == nil {
 		d.wanted = make(map[uint16]int)
 	}
-	d.wanted[client.Port()]++
+	d.wanted[p.Addr.Port()]++
 	return true
 }
-func (d *desk) Forget(client netip.AddrPort) { delete(d.wanted, client.Port()) }
+func (d *desk) Forget(p watcher.Peer) { delete(d.wanted, p.Addr.Port()) }
 
 // list is a snapshot of [begin, end] with a row for each port.
 func list(serial uint64, begin, end int64, users map[uint16]string) *watcher.Snapshot {

@@ -36,11 +36,11 @@ func (s *Shard) prove(snap *watcher.Snapshot) {
 		v.of, v.proven = of, make(map[netip.AddrPort]struct{})
 	}
 	for e := s.table.oldest(); e != nil; e = e.newer {
-		peer := e.conn.Peer()
+		peer := e.peer()
 		if peer.ConnectionID == 0 || e.conn.Listed() || e.conn.Doubtful() || e.conn.FirstNs() >= snap.BeginNs || s.lists(snap, e) {
 			continue
 		}
-		if _, ok := snap.Find(peer.Addr, peer.ConnectionID); ok {
+		if _, ok := snap.Find(peer); ok {
 			v.proven[e.flow.Server] = struct{}{}
 		}
 	}

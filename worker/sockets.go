@@ -10,6 +10,7 @@ import (
 type sockets struct {
 	report   bool
 	sessions map[uint64]*socketSession // by connection id
+	start    uint64                    // of the server that they are at: Snapshot.Start
 }
 
 type socketSession struct {
@@ -30,9 +31,15 @@ func (t *sockets) apply(s *Shard, snap *watcher.Snapshot) {
 	if t.sessions == nil {
 		t.sessions = make(map[uint64]*socketSession)
 	}
+	if snap.Start != t.start { // who has one of their ids now is another
+		for id := range t.sessions {
+			t.end(s, id, snap.EndNs)
+		}
+		t.start = snap.Start
+	}
 	for row := range snap.All() {
 		x := t.sessions[row.ConnectionID]
-		if x != nil && row.UserKnown && row.User != x.user { // of a server that was started anew
+		if x != nil && row.UserKnown && row.User != x.user { // it did not look like a new start
 			t.end(s, row.ConnectionID, snap.EndNs)
 			x = nil
 		}
@@ -54,8 +61,8 @@ func (t *sockets) apply(s *Shard, snap *watcher.Snapshot) {
 		s.stats.Sockets++
 		s.sink.Put(x.event(stream.KindSessionStart, snap.EndNs))
 	}
-	for id, x := range t.sessions {
-		if !snap.Present(x.Client, id) {
+	for id := range t.sessions {
+		if !snap.Present(watcher.Peer{ConnectionID: id}) {
 			t.end(s, id, snap.EndNs)
 		}
 	}

@@ -3,6 +3,7 @@ package worker
 import (
 	"sqlwitness/probe"
 	"sqlwitness/stream"
+	"sqlwitness/watcher"
 )
 
 // An entry is a place in the connection table: an open connection, or the ports
@@ -28,6 +29,9 @@ type entry struct {
 	proxied     int         // events that wait for the proxy
 	_           [32]byte    // to whole cache lines
 }
+
+// peer is what a process list knows an open connection by.
+func (e *entry) peer() watcher.Peer { return watcher.Peer(e.conn.Peer()) }
 
 // A table finds connections by their flow, and knows which was silent longest.
 //

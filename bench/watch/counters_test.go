@@ -62,7 +62,7 @@ func work(t *testing.T, srv *mariadb.Server, w *watcher.Watcher, host string, n 
 	}
 	one.close()
 	next(t, w)
-	eventually(t, "the end of the session", func() bool { return !w.Snapshot().Present(one.client, one.id) })
+	eventually(t, "the end of the session", func() bool { return !w.Snapshot().Present(watcher.Peer{Addr: one.client, ConnectionID: one.id}) })
 }
 
 func refuseLogin(t *testing.T, srv *mariadb.Server) {

@@ -39,11 +39,11 @@ func TestPreparedTexts(t *testing.T) {
 	w := watch(t, account(t, srv, "watch"), nil)
 	client := r.conn.LocalAddr().(interface{ AddrPort() netip.AddrPort }).AddrPort()
 	s := next(t, w)
-	w.Want(client, 0)
+	w.Want(watcher.Peer{Addr: client})
 	var d *watcher.Details
 	eventually(t, "the details", func() bool {
 		s = w.Snapshot()
-		one, ok := s.Find(client, 0)
+		one, ok := s.Find(watcher.Peer{Addr: client})
 		if ok {
 			d = one.Details
 		}
@@ -65,11 +65,11 @@ func TestPreparedTexts(t *testing.T) {
 	if len(d.Statements) != len(texts) {
 		t.Errorf("%d statements, want %d: %s", len(d.Statements), len(texts), fmt.Sprint(d.Statements)[:80])
 	}
-	if one, _ := s.Find(bystander.client, 0); one == nil || one.Details != nil {
+	if one, _ := s.Find(watcher.Peer{Addr: bystander.client}); one == nil || one.Details != nil {
 		t.Error("a connection that nobody asked for has details")
 	}
 	again := next(t, w)
-	if one, _ := again.Find(client, 0); one == nil || one.Details != d {
+	if one, _ := again.Find(watcher.Peer{Addr: client}); one == nil || one.Details != d {
 		t.Error("the next snapshot has lost the details")
 	}
 }
@@ -81,10 +81,10 @@ func TestAttributes(t *testing.T) {
 	use(t, srv, err)
 	ann := open(t, srv, "127.0.0.1", "ann", "")
 	w := watch(t, account(t, srv, "watch"), nil)
-	w.Want(ann.client, ann.id)
+	w.Want(watcher.Peer{Addr: ann.client, ConnectionID: ann.id})
 	var one *watcher.Session
 	eventually(t, "the details", func() bool {
-		one, _ = w.Snapshot().Find(ann.client, ann.id)
+		one, _ = w.Snapshot().Find(watcher.Peer{Addr: ann.client, ConnectionID: ann.id})
 		return one != nil && one.Details != nil
 	})
 	if one.Details.Program != "the ann app" || len(one.Details.Attrs) < 3 || one.Transport != watcher.TransportTCP {
@@ -100,7 +100,7 @@ func TestDetailsRefused(t *testing.T) {
 	use(t, srv, err)
 	ann := open(t, srv, "127.0.0.1", "ann", "")
 	w := watch(t, account(t, srv, "plain"), nil)
-	w.Want(ann.client, 0)
+	w.Want(watcher.Peer{Addr: ann.client})
 	next(t, w)
 	s := next(t, w)
 	if !strings.Contains(s.NoDetails, "performance_schema") || !strings.Contains(s.NoDetails, "denied") || !w.State().Up {

@@ -13,11 +13,11 @@ import (
 // expect checks what the process list must tell of a session.
 func expect(t *testing.T, s *watcher.Snapshot, one session, user, db string) *watcher.Session {
 	t.Helper()
-	found, ok := s.Find(one.client, 0)
+	found, ok := s.Find(watcher.Peer{Addr: one.client})
 	if !ok {
 		t.Fatalf("%v is not found", one.client)
 	}
-	byID, ok := s.Find(one.client, one.id)
+	byID, ok := s.Find(watcher.Peer{Addr: one.client, ConnectionID: one.id})
 	if !ok || byID != found {
 		t.Errorf("%v with its id %d: %+v, without: %+v", one.client, one.id, byID, found)
 	}
@@ -62,7 +62,7 @@ func TestSessions(t *testing.T) {
 			expect(t, next(t, w), v4, "ann", "stock")
 			v4.close()
 			srvClose(t, srv, v4.id)
-			if s := next(t, w); s.Present(v4.client, v4.id) || s.Present(v4.client, 0) || !s.Present(v6.client, 0) {
+			if s := next(t, w); s.Present(watcher.Peer{Addr: v4.client, ConnectionID: v4.id}) || s.Present(watcher.Peer{Addr: v4.client}) || !s.Present(watcher.Peer{Addr: v6.client}) {
 				t.Error("who has left is present, or who has not is not")
 			}
 		})
@@ -90,11 +90,11 @@ func checkOthers(t *testing.T, s *watcher.Snapshot, v4, v6 session) {
 		client netip.AddrPort
 		id     uint64
 	}{{stranger, 0}, {stranger, v4.id}, {v4.client, v6.id}, {v4.client, 1 << 30}} {
-		if r, ok := s.Find(c.client, c.id); ok {
+		if r, ok := s.Find(watcher.Peer{Addr: c.client, ConnectionID: c.id}); ok {
 			t.Errorf("%v is taken for %+v", c, r)
 		}
 	}
-	if s.Present(stranger, 0) || !s.Present(v4.client, 0) || !s.Present(stranger, v4.id) {
+	if s.Present(watcher.Peer{Addr: stranger}) || !s.Present(watcher.Peer{Addr: v4.client}) || !s.Present(watcher.Peer{Addr: stranger, ConnectionID: v4.id}) {
 		t.Error("Present is wrong")
 	}
 	if s.Len() < 4 { // the watcher's own is there, too
@@ -152,28 +152,28 @@ func TestDefiner(t *testing.T) {
 			go call(late)
 			asleep(t, srv, early.id, late.id)
 			for _, one := range []session{early, late} {
-				w.Want(one.client, 0)
+				w.Want(watcher.Peer{Addr: one.client})
 			}
-			w.Want(early.client, 0)
+			w.Want(watcher.Peer{Addr: early.client})
 			var s *watcher.Snapshot
 			eventually(t, "an answer", func() bool {
 				s = next(t, w)
-				one, ok := s.Find(late.client, 0)
+				one, ok := s.Find(watcher.Peer{Addr: late.client})
 				return s.Serial > 2 && (ps == "OFF" || ok && one.Details != nil)
 			})
 			for user, one := range map[string]session{"ann": early, "bob": late} {
-				r, ok := s.Find(one.client, 0)
+				r, ok := s.Find(watcher.Peer{Addr: one.client})
 				if !ok || r.ConnectionID != one.id || r.Idle || r.DBKnown {
 					t.Fatalf("%s: %t %+v", user, ok, r)
 				}
 				if r.UserKnown && r.User != user || ps == "ON" && (r.Details == nil || r.Details.User != user) {
 					t.Errorf("%s is called %+v", user, r)
 				}
-				if !s.Present(one.client, 0) {
+				if !s.Present(watcher.Peer{Addr: one.client}) {
 					t.Errorf("%s is not present", user)
 				}
 			}
-			if r, _ := s.Find(early.client, 0); r.Host == "nowhere.example" {
+			if r, _ := s.Find(watcher.Peer{Addr: early.client}); r.Host == "nowhere.example" {
 				t.Errorf("the host that was seen before is forgotten: %+v", r)
 			}
 		})
@@ -193,9 +193,9 @@ func TestChangeUser(t *testing.T) {
 		if c.user == "other" {
 			r.changeUser(c.user, c.db)
 		}
-		w.Want(client, 0)
+		w.Want(watcher.Peer{Addr: client})
 		eventually(t, "the details", func() bool {
-			one, ok := w.Snapshot().Find(client, 0)
+			one, ok := w.Snapshot().Find(watcher.Peer{Addr: client})
 			return ok && one.Details != nil && one.User == c.user && one.DB == c.db
 		})
 	}

@@ -90,7 +90,7 @@ func checkNoWait(t *testing.T, w *watcher.Watcher) {
 	if _, err := w.Counters(t.Context()); err == nil || strings.Contains(err.Error(), password) {
 		t.Errorf("counters of a server that is away: %v", err)
 	}
-	if w.Snapshot() == nil || !w.Want(anyone, 0) {
+	if w.Snapshot() == nil || !w.Want(watcher.Peer{Addr: anyone}) {
 		t.Error("no snapshot, or nothing can be wanted")
 	}
 	if took := time.Since(began); took > watchTimeout/4 {
@@ -110,10 +110,10 @@ func TestProcessMissing(t *testing.T) {
 	w := watch(t, account(t, srv, "blind"), &j)
 	waitCause(t, w, watcher.CauseProcessMissing)
 	s := w.Snapshot()
-	if s.Complete || !s.Present(ann.client, ann.id) || !s.Present(ann.client, 0) {
+	if s.Complete || !s.Present(watcher.Peer{Addr: ann.client, ConnectionID: ann.id}) || !s.Present(watcher.Peer{Addr: ann.client}) {
 		t.Errorf("complete %t: who is not shown is taken for gone", s.Complete)
 	}
-	if one, ok := s.Find(ann.client, 0); ok {
+	if one, ok := s.Find(watcher.Peer{Addr: ann.client}); ok {
 		t.Errorf("found %+v", one)
 	}
 	if !strings.Contains(w.State().Reason, "GRANT PROCESS") {
@@ -222,7 +222,7 @@ func TestPollCost(t *testing.T) {
 	}
 	s := w.Snapshot()
 	for one := range s.All() {
-		w.Want(one.Client, one.ConnectionID)
+		w.Want(watcher.Peer{Addr: one.Client, ConnectionID: one.ConnectionID})
 	}
 	var all time.Duration
 	eventually(t, "the details of all", func() bool {
