@@ -24,8 +24,9 @@ import (
 //   - A login or COM_CHANGE_USER whose answer is seen settles it for what follows.
 //
 // Behind a jump of the sequence numbers nothing is believed any more: the user and the
-// client of a PROXY header are forgotten, but the connection id is compared all the same. If it is not known, there
-// is nothing to compare, and nothing in doubt: any row may be taken (Identify).
+// client of a PROXY header are forgotten, but the connection id is compared all the
+// same. If it is not known, there is nothing to compare, and nothing in doubt: any row
+// may be taken (Identify).
 
 // A doubt is what is remembered of a connection whose user is in doubt.
 //

@@ -31,6 +31,7 @@ const (
 type client struct {
 	conn net.Conn
 	id   uint64 // the server's thread id
+	says int    // the port of who is named in its PROXY header; 0 = it sent none
 	buf  []byte
 }
 
@@ -275,8 +276,13 @@ func (c *client) changed() error {
 	return nil
 }
 
-// port is the client's own.
-func (c *client) port() int { return c.conn.LocalAddr().(*net.TCPAddr).Port }
+// port is the client's own, or who its header names.
+func (c *client) port() int {
+	if c.says != 0 {
+		return c.says
+	}
+	return c.conn.LocalAddr().(*net.TCPAddr).Port
+}
 
 // quit ends the session as drivers do.
 func (c *client) quit() {

@@ -57,7 +57,7 @@ func TestUnseen(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			srv := startServer(t, mariadb.Options{})
-			events, ids := unseen(t, srv, setting{ring: smallRing}, c.do, c.now)
+			events, ids := unseen(t, srv, setting{ring: smallRing}, dialFrom, c.do, c.now)
 			judgeUnseen(t, events, ids, c.now, c.name == "return")
 		})
 	}
@@ -78,14 +78,15 @@ func dialFrom(t *testing.T, addr string, port int, user string) *client {
 
 // unseen runs clients of ann that do something while the agent's ring is full, and
 // returns its events and the connection ids by port in the end.
-func unseen(t *testing.T, srv *mariadb.Server, s setting, do func(*testing.T, string, *client) *client, now string) ([]event, map[int]uint64) {
+func unseen(t *testing.T, srv *mariadb.Server, s setting, dial func(t *testing.T, addr string, port int, user string) *client,
+	do func(*testing.T, string, *client) *client, now string) ([]event, map[int]uint64) {
 	addr := srv.Addr("127.0.0.1")
 	a := capture(t, srv, s)
 	ports := lowPorts(t, churnClients)
 	clients := make([]*client, len(ports))
 	filler := dialUser(t, srv, "cleo")
 	for i, port := range ports {
-		clients[i] = dialFrom(t, addr, port, "ann")
+		clients[i] = dial(t, addr, port, "ann")
 		sendMarked(t, clients[i], "ann", 1)
 	}
 	time.Sleep(100 * time.Millisecond)
