@@ -111,9 +111,20 @@ func TestSocket(t *testing.T) {
 }
 
 // TestSocketRestart: a server that comes back numbers its connections anew. A
-// session that has the number of an earlier one is another session.
+// session that has the number of an earlier one is another session, also if it is the
+// same user's.
 func TestSocketRestart(t *testing.T) {
-	t.Parallel()
+	for _, user := range []string{"bob", "ann"} {
+		t.Run(user, func(t *testing.T) {
+			t.Parallel()
+			socketRestart(t, user)
+		})
+	}
+}
+
+// socketRestart has sessions of ann, and then one of user with the number of one of them.
+func socketRestart(t *testing.T, user string) {
+	t.Helper()
 	first := startServer(t, mariadb.Options{})
 	// The watcher's own connections take numbers, too: a few in a row are held.
 	held := map[uint64]bool{}
@@ -141,14 +152,14 @@ func TestSocketRestart(t *testing.T) {
 		if after != nil {
 			after.quit()
 		}
-		if after = dialSocket(t, second, "bob", "of_bob"); after.id > 1000 {
+		if after = dialSocket(t, second, user, schemaOf(user)); after.id > 1000 {
 			t.Fatalf("thread %d, and none of %v", after.id, held)
 		}
 	}
 	eventually(t, "the state", 40*time.Second, func() bool { return len(a.states()) == 3 })
-	eventually(t, "bob's session", 30*time.Second, func() bool { got, _ := locals(t, a.read(t)); return len(got[after.id]) >= 2 })
+	eventually(t, "the session", 30*time.Second, func() bool { got, _ := locals(t, a.read(t)); return len(got[after.id]) >= 2 })
 	got, _ := locals(t, a.finish(t))
-	if all := got[after.id]; len(all) != 2 || all[0].user != "ann" || all[0].end != "gone" || all[1].user != "bob" {
-		t.Errorf("thread %d is %+v, want ann's session, gone, and bob's", after.id, all)
+	if all := got[after.id]; len(all) != 2 || all[0].user != "ann" || all[0].end != "gone" || all[1].user != user {
+		t.Errorf("thread %d is %+v, want ann's session, gone, and %s's", after.id, all, user)
 	}
 }
