@@ -23,6 +23,10 @@ func (c *Conn) readGreeting(p *packet) {
 		return
 	}
 	c.confirmed = true
+	if o := c.opening; o != nil && o.client.IsValid() {
+		c.opening = nil
+		c.fronted(o.client)
+	}
 	c.countConnect()
 	c.session.ServerVersion = c.env.name(g.version)
 	c.session.ConnectionID = uint64(g.connectionID)

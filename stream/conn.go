@@ -2,6 +2,7 @@ package stream
 
 import (
 	"bytes"
+	"net/netip"
 	"time"
 
 	"sqlwitness/probe"
@@ -129,6 +130,7 @@ type Conn struct {
 
 	phase       phase
 	met         bool // its handshake was seen
+	opened      bool // or a SYN of it: what comes first is known
 	counted     bool // in tally.Connects
 	started     bool // session_start or login_failed was emitted
 	midStream   bool // joined after the login
@@ -189,11 +191,12 @@ type Conn struct {
 // opening collects the first bytes of a direction, until what they say is whole, or
 // what the client sends behind a login that is not answered.
 type opening struct {
-	proxy []byte
-	tls   bool // a ServerHello is awaited
-	hello []byte
-	early []heldSegment // behind the login, see early.go
-	cut   bool          // and more of the client's bytes that were not kept
+	proxy  []byte
+	client netip.AddrPort // of a PROXY header that awaits the greeting
+	tls    bool           // a ServerHello is awaited
+	hello  []byte
+	early  []heldSegment // behind the login, see early.go
+	cut    bool          // and more of the client's bytes that were not kept
 }
 
 // size is the memory of what is collected.
@@ -225,7 +228,7 @@ func NewConn(env *Env, flow probe.Flow) *Conn {
 // said: then its first bytes are known, whatever the order in which the first segments
 // come.
 func (c *Conn) Handshake(client, server uint32) {
-	c.met = true
+	c.met, c.opened = true, true
 	c.client.start(client)
 	c.server.start(server)
 }
@@ -318,6 +321,7 @@ func (c *Conn) learn(s *probe.Segment) {
 		from.start(s.Seq)
 		if s.Flags&probe.SYN != 0 {
 			from.start(s.Seq + 1)
+			c.opened = true
 		}
 	}
 	if s.Flags&probe.ACK == 0 {

@@ -5,6 +5,8 @@ import (
 	"encoding/binary"
 	"net/netip"
 	"strconv"
+
+	"sqlwitness/probe"
 )
 
 // A proxy may put a PROXY header in front of everything else that a client
@@ -25,13 +27,35 @@ func beginsProxy(b []byte) bool {
 	return bytes.HasPrefix(proxyV1, b[:min(len(b), len(proxyV1))]) || bytes.HasPrefix(proxyV2, b[:min(len(b), len(proxyV2))])
 }
 
+// A client may write the like into the text of a statement, in the midst of which the
+// capture begins. So a header is believed if it is the first that the client sends: its
+// SYN was seen, or the server has greeted it before, or greets it behind the header.
+
 // proxyBytes is readProxy on a connection that may still begin with a header: the
-// client has sent nothing else. The server may have greeted it already.
-func (c *Conn) proxyBytes(b []byte) (int, bool) {
+// client has sent nothing else. b ends the segment.
+func (c *Conn) proxyBytes(s *probe.Segment, b []byte) (int, bool) {
 	if c.phase != phaseNew && c.phase != phaseLogin || c.session.Proxy.IsValid() || c.request.started {
 		return 0, false
 	}
+	var held int
+	if o := c.opening; o != nil {
+		if held = len(o.proxy); o.client.IsValid() { // it was no header
+			c.opening = nil
+			return 0, false
+		}
+	}
+	if at := len(s.Payload) - len(b) - held; c.client.first != s.Seq+uint32(at) {
+		return 0, false
+	}
 	return c.readProxy(b)
+}
+
+// fronted takes the client of a PROXY header for the connection's.
+func (c *Conn) fronted(client netip.AddrPort) {
+	if client.IsValid() {
+		c.session.Proxy, c.session.Client = c.session.Client, client
+		c.session.Encoded = c.session.Encoded[:0]
+	}
 }
 
 // readProxy takes a PROXY header off the client's first bytes, which may come in
@@ -58,9 +82,10 @@ func (c *Conn) readProxy(b []byte) (taken int, ok bool) {
 		return len(b), true
 	}
 	c.opening = nil
-	if client.IsValid() {
-		c.session.Proxy, c.session.Client = c.session.Client, client
-		c.session.Encoded = c.session.Encoded[:0]
+	if c.opened || c.phase == phaseLogin {
+		c.fronted(client)
+	} else if client.IsValid() {
+		c.opening = &opening{client: client}
 	}
 	return n - held, true
 }

@@ -102,13 +102,16 @@ const keepSlack = 4 << 10
 func (c *Conn) readRequest(s *probe.Segment) {
 	b := s.Payload
 	for len(b) > 0 {
-		if n, ok := c.proxyBytes(b); ok {
+		if n, ok := c.proxyBytes(s, b); ok {
 			c.env.Stats.ParsedBytes += uint64(n)
 			b = b[n:]
 			continue
 		}
 		switch c.phase {
 		case phaseOpaque:
+			if c.findsBack(s, b) {
+				continue
+			}
 			c.env.Stats.OpaqueBytes += uint64(len(b))
 			c.requestBytes += uint64(len(b))
 			c.readOpaque(s, b)

@@ -106,7 +106,7 @@ func (c *Conn) readReply(s *probe.Segment) {
 			c.readOpaque(s, b)
 			return
 		case phaseNew:
-			if !c.reply.started && !looksLikeGreeting(b) {
+			if !c.greets(b) {
 				c.desync(0)
 			}
 		}

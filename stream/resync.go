@@ -18,6 +18,9 @@ func (c *Conn) desync(flags EventFlags) {
 		fallthrough
 	case phaseNew, phaseLogin:
 		c.midStream = true
+		if !c.isEarly() {
+			c.opening = nil // what was collected was no PROXY header
+		}
 	case phaseCommand:
 		c.pendingFlags |= FlagGapBefore
 		if c.request.started { // it will not be read
@@ -66,7 +69,7 @@ func (c *Conn) dropWaiting() {
 // client's Ack says that its reading had come to.
 func (c *Conn) syncRequest(s *probe.Segment, b []byte) bool {
 	encrypted := c.session.Visibility == VisibilityTLS
-	if (encrypted || !c.confirmed) && looksLikeTLS(b) { // it still is, or was before the capture began
+	if (encrypted || !c.confirmed) && looksEncrypted(b) { // it still is, or was before the capture began
 		c.midStream = true
 		c.session.Visibility = VisibilityTLS
 		c.phase = phaseOpaque
@@ -79,6 +82,7 @@ func (c *Conn) syncRequest(s *probe.Segment, b []byte) bool {
 	}
 	if c.phase == phaseNew {
 		c.midStream = true
+		c.reply.reset() // the end of an answer that was taken for the start of a greeting
 	}
 	if s.Flags&probe.ACK != 0 && c.server.next != s.Ack && !c.filtered() && !c.recall(s.Ack) {
 		// The server has sent more than the client had read: where the response
@@ -128,16 +132,14 @@ func (c *Conn) findCommand(s *probe.Segment, b []byte) (ok, zipped, isZstd bool)
 		return false, false, false
 	}
 	if c.session.Visibility == VisibilityTLS { // the middle of a record may look like the start of anything
-		return looksLikeCommand(b) && wholePackets(b), false, false
+		return looksWhole(b), false, false
 	}
-	if c.session.Compression == "" && looksLikeCommand(b) {
-		return true, false, false
-	}
-	if c.session.Compression == "" && c.caps.known {
-		return false, false, false
+	plain := c.session.Compression == "" && looksLikeCommand(b)
+	if plain && (c.caps.known || !beginsZip(b)) || c.session.Compression == "" && c.caps.known {
+		return plain, false, false
 	}
 	zipped, isZstd = c.looksZipped(b)
-	return zipped, zipped, isZstd
+	return zipped || plain, zipped, isZstd
 }
 
 // Greets reports whether a server's payload may begin a connection.
@@ -145,6 +147,22 @@ func Greets(payload []byte) bool { return len(payload) >= 5 && looksLikeGreeting
 
 // Commands reports whether a payload looks like one or several commands.
 func Commands(payload []byte) bool { return looksLikeCommand(payload) }
+
+// greets reports whether the server's first bytes, of which b are the next, may be a
+// greeting: a few may have come before b, and told too little.
+func (c *Conn) greets(b []byte) bool {
+	f := &c.reply
+	if !f.started {
+		return looksLikeGreeting(b)
+	}
+	if f.p.bytes > headerLen {
+		return true
+	}
+	var first [headerLen + 1]byte
+	n := copy(first[:], f.header[:f.have])
+	n += copy(first[n:], b)
+	return looksLikeGreeting(first[:n])
+}
 
 // looksLikeGreeting tells a server's first bytes from the middle of a session.
 func looksLikeGreeting(b []byte) bool {
@@ -177,6 +195,9 @@ func looksLikeCommand(b []byte) bool {
 	}
 	return false
 }
+
+// looksWhole reports whether b is a command, or several, to the byte.
+func looksWhole(b []byte) bool { return wholePackets(b) && looksLikeCommand(b) }
 
 // wholePackets reports that the last packet of b ends where b does.
 func wholePackets(b []byte) bool {
@@ -213,10 +234,10 @@ func plausibleCommand(b []byte, n int) bool {
 		return plausibleText(b[1:])
 	case ComInitDB, ComCreateDB, ComDropDB, ComFieldList:
 		return n > 1 && n <= 2048 && plausibleText(b[1:])
-	case ComChangeUser:
-		return n > 4 && n < 1<<17
-	case ComBinlogDump, ComBinlogDumpGTID, ComRegisterSlave, ComClone, ComTableDump:
-		return n > 4 && n < 1<<17
+	case ComChangeUser, ComBinlogDump, ComBinlogDumpGTID, ComRegisterSlave, ComTableDump:
+		return n < 1<<17 && plausibleArgument(Command(b[0])+1, b[1:], n-1)
+	case ComClone:
+		return n == 1
 	}
 	return false
 }

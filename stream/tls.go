@@ -7,6 +7,9 @@ import (
 	"sqlwitness/probe"
 )
 
+// recordHeaderLen is the length of a record's header: type, version, length.
+const recordHeaderLen = 5
+
 // maxHello bounds the bytes that are kept of a ServerHello.
 const maxHello = 1 << 10
 
@@ -43,7 +46,8 @@ func (c *Conn) startOpaque() {
 	c.startSession(StatusNone)
 }
 
-// leaveTLS goes on with plain commands behind a jump: another connection has the ports.
+// leaveTLS goes on with plain commands: behind a jump, where another connection has the
+// ports, or because there was no TLS.
 func (c *Conn) leaveTLS(ns int64) {
 	c.opening = nil
 	c.session.Visibility, c.session.TLSVersion, c.session.TLSCipher = VisibilityFull, "", ""
@@ -51,10 +55,32 @@ func (c *Conn) leaveTLS(ns int64) {
 	c.disown(ns)
 }
 
+// findsBack goes on with plain commands on a connection that was joined late and taken
+// for TLS: the first bytes that were seen of it may have lain so.
+func (c *Conn) findsBack(s *probe.Segment, b []byte) bool {
+	return c.midStream && c.session.Visibility == VisibilityTLS && len(b) == len(s.Payload) && looksWhole(b) && c.syncRequest(s, b)
+}
+
 // looksLikeTLS reports whether a segment begins with a TLS record: type,
 // version 3.0 to 3.4, a length within bounds (RFC 8446 section 5.1).
 func looksLikeTLS(b []byte) bool {
-	return len(b) >= 5 && 20 <= b[0] && b[0] <= 23 && b[1] == 3 && b[2] <= 4 && int(b[3])<<8|int(b[4]) <= 1<<14+256 && (b[3] != 0 || b[4] != 0)
+	return len(b) >= recordHeaderLen && 20 <= b[0] && b[0] <= 23 && b[1] == 3 && b[2] <= 4 && int(b[3])<<8|int(b[4]) <= 1<<14+256 && (b[3] != 0 || b[4] != 0)
+}
+
+// looksEncrypted reports whether a segment is TLS: records up to its end, of which the
+// last may go on in the next segment. The header of a command may look like that of a
+// record, but what is a command to the byte is none, and no record stands in its text.
+func looksEncrypted(b []byte) bool {
+	if !looksLikeTLS(b) || looksWhole(b) {
+		return false
+	}
+	for len(b) >= recordHeaderLen {
+		if !looksLikeTLS(b) {
+			return false
+		}
+		b = b[min(len(b), recordHeaderLen+(int(b[3])<<8|int(b[4]))):]
+	}
+	return len(b) == 0 || 20 <= b[0] && b[0] <= 23
 }
 
 // readServerHello reads the version and cipher out of the first handshake record

@@ -254,6 +254,17 @@ func (c *Conn) moveHeader() {
 // zstdMagic begins a zstd frame, RFC 8878 section 3.1.1.
 const zstdMagic = 0xfd2fb528
 
+// beginsZip reports whether the payload of a compressed packet, at the start of b, begins
+// as what compressors make: a zlib stream, RFC 1950 section 2.2, or a zstd frame. It may
+// be the text of a plain command.
+func beginsZip(b []byte) bool {
+	if len(b) < zipHeaderLen+2 {
+		return false
+	}
+	b = b[zipHeaderLen:]
+	return b[0]&0x0f == 8 && (int(b[0])<<8|int(b[1]))%31 == 0 || len(b) >= 4 && binary.LittleEndian.Uint32(b) == zstdMagic
+}
+
 // looksZipped reports whether a client's segment begins with a compressed packet
 // that holds a command, and whether it is compressed with zstd.
 func (c *Conn) looksZipped(b []byte) (ok, isZstd bool) {
@@ -269,16 +280,14 @@ func (c *Conn) looksZipped(b []byte) (ok, isZstd bool) {
 	if plain == 0 {
 		return looksLikeCommand(payload), c.zip != nil && c.zip.zstd
 	}
-	switch {
-	case len(payload) >= 4 && binary.LittleEndian.Uint32(payload) == zstdMagic:
-		isZstd = true
-	case payload[0]&0x0f != 8 || (int(payload[0])<<8|int(payload[1]))%31 != 0: // RFC 1950 section 2.2
+	if !beginsZip(b) {
 		return false, false
 	}
-	if len(payload) < n { // goes on in the next segment
-		return true, isZstd
-	}
+	isZstd = len(payload) >= 4 && binary.LittleEndian.Uint32(payload) == zstdMagic
 	first := true
+	if len(payload) < n { // it goes on in the next segment, and may be too short to give a text
+		ok = isZstd || !looksLikeCommand(b)
+	}
 	c.env.inflater.inflate(payload, min(plain, zipChunk), isZstd, func(text []byte) {
 		if first {
 			ok, first = looksLikeCommand(text), false
