@@ -105,9 +105,7 @@ func (c *Conn) readAuth(p *packet) {
 		c.acceptLogin(&ok)
 	case 0xff:
 		var e errPacket
-		if e.decode(p.body) && e.code == progressCode {
-			return
-		}
+		e.decode(p.body)
 		c.refused = true
 		if c.phase == phaseLogin { // refused before it said who it is
 			c.refuseLogin(e, c.firstNs, "", "", UserUnknown)
@@ -140,7 +138,7 @@ func (c *Conn) acceptLogin(ok *okPacket) {
 		c.doubt = nil
 		c.status, c.statusSeen = ok.status, true
 		if ok.schemaSet {
-			c.db = c.env.text(ok.schema, c.collation)
+			c.db = c.env.name(ok.schema)
 		}
 	}
 	c.session.Encoded = c.session.Encoded[:0]

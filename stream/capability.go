@@ -21,6 +21,7 @@ const (
 	clientOptionalMetadata   capability = 1 << 25
 	clientZstdCompression    capability = 1 << 26
 	clientQueryAttributes    capability = 1 << 27
+	clientProgress           capability = 1 << 29 // MariaDB before 10.2, see mariadbProgress
 	serverStatusNoBackslash             = 0x0200
 	serverStatusMoreResults             = 0x0008
 	serverStatusCursor                  = 0x0040
@@ -31,7 +32,10 @@ const (
 // The MariaDB extended capabilities stand in the last four bytes of the filler,
 // shifted by 32 in MariaDB's documentation.
 // https://mariadb.com/kb/en/connection/#capabilities
-const mariadbCacheMetadata capability = 1 << 4
+const (
+	mariadbProgress      capability = 1 << 0
+	mariadbCacheMetadata capability = 1 << 4
+)
 
 // capabilities are what both ends of a connection agreed on. Where the login
 // was not seen, deprecateEOF and queryAttributes are inferred from traffic.
@@ -60,6 +64,11 @@ func (c *capabilities) optionalMetadata() bool {
 }
 
 func (c *capabilities) sessionTrack() bool { return c.client&c.server&clientSessionTrack != 0 }
+
+// progress: the server may report the progress of a command before it answers it.
+func (c *capabilities) progress() bool {
+	return !c.known || c.client&clientProgress != 0 || c.clientMariaDB&mariadbProgress != 0
+}
 
 func tri(b bool) Tri {
 	if b {

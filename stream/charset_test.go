@@ -65,3 +65,37 @@ func TestTranscodeFindsTheByte(t *testing.T) {
 		}
 	}
 }
+
+// A schema that the server reports is UTF-8, whatever the character set of the client that
+// named it: at the login, and behind USE.
+func TestTrackedSchema(t *testing.T) {
+	for _, c := range []struct {
+		collation byte
+		named     string // as the client writes it
+		name      string
+	}{{8, "m\xfcller", "müller"}, {28, "\xd6\xd0\xce\xc4", "中文"}, {45, "müller", "müller"}} {
+		var got []string
+		k := newTalk(func(e *Event) {
+			if e.Kind == KindCommand {
+				got = append(got, e.DB)
+			}
+		})
+		tracked := append([]byte{0, 0, 0, 2, 0x40, 0, 0, 0, byte(len(c.name) + 3), 1, byte(len(c.name) + 1), byte(len(c.name))}, c.name...)
+		login := loginBytes([]string{"bob", c.named, "track"})
+		login[8] = c.collation
+		k.send(1, 0, greetingBytes("8.0.36"), false)
+		k.send(0, 1, login, false)
+		k.reply(bytes.Clone(tracked))
+		k.send(0, 0, append([]byte{3}, "use `"+c.named+"`"...), false)
+		k.reply(bytes.Clone(tracked))
+		k.send(0, 0, append([]byte{2}, c.named...), false) // untracked
+		k.reply([]byte{0, 0, 0, 2, 0, 0, 0})
+		k.send(0, 0, []byte("\x03select 1"), false)
+		k.close()
+		for _, db := range got {
+			if db != c.name || len(got) != 3 {
+				t.Errorf("collation %d: schemas %q, want %q", c.collation, got, c.name)
+			}
+		}
+	}
+}

@@ -15,7 +15,7 @@ type okPacket struct {
 	affectedRows uint64
 	status       uint16
 	warnings     uint16
-	schema       []byte // new default schema; valid iff schemaSet
+	schema       []byte // new default schema, UTF-8 whatever the client's character set; valid iff schemaSet
 	charset      []byte // new character_set_client; nil = not told
 	schemaSet    bool
 }
@@ -105,9 +105,27 @@ type errPacket struct {
 	text  []byte
 }
 
-// progressCode marks a progress report of MariaDB, which is no error.
+// progressCode marks a progress report of MariaDB, which is no error. It is an error's
+// code too, for who signals it.
 // https://mariadb.com/kb/en/err_packet/
 const progressCode = 0xffff
+
+// progress reports that what stands behind the code is a progress report:
+//
+//	1  number of strings
+//	1  stage, 1 last stage, 3 progress
+//	n  strings, lenenc each
+//
+// net_send_progress_packet, sql/protocol.cc of MariaDB 10.11.
+func (p *errPacket) progress() bool {
+	c := newCursor(p.text)
+	n := c.u8()
+	c.skip(1 + 1 + 3)
+	for range n {
+		c.lenencBytes()
+	}
+	return c.ok && n > 0 && len(c.b) == 0 && p.state == [5]byte{}
+}
 
 func (p *errPacket) decode(b []byte) bool {
 	c := newCursor(b)

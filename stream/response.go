@@ -218,6 +218,7 @@ func (c *Conn) readResponse(p *packet) {
 	r.lastNs, c.answeredNs = p.lastNs, p.lastNs
 	if !r.begun {
 		r.begun = true
+		c.killed = false // it was not, or this is its last answer
 		if r.firstNs == 0 {
 			r.firstNs = p.firstNs
 		}
@@ -410,7 +411,7 @@ func (c *Conn) readError(p *packet) {
 		c.desync(FlagResponseGap)
 		return
 	}
-	if e.code == progressCode {
+	if e.code == progressCode && c.caps.progress() && e.progress() {
 		return
 	}
 	if c.resp.state != respColumns && c.resp.state != respColumnsEnd && c.resp.state != respRows {
@@ -422,12 +423,13 @@ func (c *Conn) readError(p *packet) {
 }
 
 // readUnasked reads what the server sends on its own: an ERR before it closes
-// the connection (1927 killed, 4031 timeout, 1053 shutdown). All else means that
-// a command was not seen.
+// the connection (1927 killed, 4031 timeout, 1053 shutdown). Behind a hole any other
+// ERR may answer a command that was lost; it is the whole of its answer. All else means
+// that a command was not seen.
 func (c *Conn) readUnasked(p *packet) {
 	var e errPacket
 	if len(p.body) > 0 && p.body[0] == 0xff && e.decode(p.body) {
-		c.killed = true
+		c.killed = e.ends() || !c.requestLost
 		return
 	}
 	c.desync(FlagGapBefore)

@@ -177,7 +177,7 @@ func quoteEnd(b []byte, i int) int {
 // the command is reported.
 func (c *Conn) noteState(ok *okPacket) {
 	if ok.schemaSet {
-		c.resp.schema, c.resp.schemaOK, c.resp.tracked = c.env.text(ok.schema, c.collation), true, true
+		c.resp.schema, c.resp.schemaOK, c.resp.tracked = c.env.name(ok.schema), true, true
 	}
 	if ok.charset != nil {
 		c.resp.collation, c.resp.recoded = collationOf(ok.charset), true

@@ -26,7 +26,7 @@ var update = flag.Bool("update", false, "rewrite the expected events in testdata
 //	packet N (the answer's sequence id is N + 1)
 //	syn | fin | rst c|s | gap c|s N | tick | port N (a new connection on other ports)
 //	greeting [V]   the server's greeting of version V, MariaDB 10.11 without one
-//	login USER DB [FLAG…]   the client's login: eof deprecates EOF, track, attrs, ssl, multi, compress
+//	login USER DB [FLAG…]   the client's login: eof deprecates EOF, track, attrs, ssl, multi, compress, progress
 //	ok [AFFECTED [STATUS]] | err CODE TEXT | eof [STATUS] | cols N | rows N    packets of the server
 //	prepared ID PARAMS COLUMNS | raw c|s FIELD…    the answer to a Prepare; bytes that are no packet
 //	query TEXT | com BYTE [FIELD…]    a command of the client
@@ -290,7 +290,7 @@ func loginBytes(args []string) []byte {
 	caps := clientMySQL | clientProtocol41 | clientSecureConnection | clientPluginAuth | clientConnectWithDB | clientConnectAttrs
 	for _, flag := range args[2:] {
 		caps |= map[string]capability{"eof": clientDeprecateEOF, "track": clientSessionTrack, "attrs": clientQueryAttributes,
-			"ssl": clientSSL, "multi": clientMultiStatements, "compress": clientCompress}[flag]
+			"ssl": clientSSL, "progress": clientProgress, "multi": clientMultiStatements, "compress": clientCompress}[flag]
 	}
 	b := []byte{byte(caps), byte(caps >> 8), byte(caps >> 16), byte(caps >> 24), 0, 0, 0, 1, 45}
 	b = append(b, make([]byte, 23)...)
