@@ -28,8 +28,48 @@ func TestRelieveGoal(t *testing.T) {
 		flow := segment(0, port+1, true, 0, 0, 0, nil).Flow
 		relieved := s.table.flows.find(&flow).conn.Keeps() < each/2
 		if want := uint64(port) < s.env.Stats.Relieved; relieved != want {
-			t.Errorf("connection %d was relieved: %t; those that were silent longest come first", port, relieved)
+			t.Errorf("connection %d was.relieved: %t; those that were silent longest come first", port, relieved)
 		}
+	}
+}
+
+// TestRelieveInVain: many connections may need more than the limit for what cannot be
+// freed. They are not all gone through at every tick, but when they have grown.
+func TestRelieveInVain(t *testing.T) {
+	const connections, each, limit = 500, 2000, 16 << 10
+	s := NewShard(Config{KeptBytes: limit, Stream: stream.Config{MaxSQLBytes: each}}, &script{}, &counter{})
+	big := make([]byte, each)
+	copy(big, "\x00\x00\x10\x00\x03select '")
+	begin := func(port uint16) {
+		s.take(&probe.Batch{Segments: []probe.Segment{segment(second+int64(port), port, true, probe.ACK, 1, 1, big)}, NowNs: second})
+	}
+	for port := range uint16(connections) {
+		begin(port + 1)
+	}
+	before, kept := s.env.Stats.Relieved, s.env.Stats.KeptBytes
+	if before < connections-limit/each || kept < 4*limit {
+		t.Fatalf("%d relieved, %d bytes kept: not what was to be tested", before, kept)
+	}
+	for tick := range int64(10) {
+		s.take(&probe.Batch{NowNs: second + tick})
+	}
+	if n := s.env.Stats.Relieved - before; n != 0 {
+		t.Errorf("%d relieved in vain", n)
+	}
+	for port := range uint16(limit/8/each + 1) {
+		begin(port + 1000)
+	}
+	if s.env.Stats.Relieved == before {
+		t.Error("what has grown is not relieved")
+	}
+	most := s.env.Stats.KeptBytes
+	for port := range uint16(connections / 2) { // they end
+		s.take(&probe.Batch{Segments: []probe.Segment{segment(second, port+1, true, probe.RST, 2001, 1, nil)}, NowNs: second})
+	}
+	s.take(&probe.Batch{NowNs: 4 * second})
+	s.take(&probe.Batch{NowNs: 6 * second})
+	if s.relieved >= most || uint64(0) > s.env.Stats.KeptBytes {
+		t.Errorf("%d bytes are taken for needed of %d, now %d", s.relieved, most, s.env.Stats.KeptBytes)
 	}
 }
 

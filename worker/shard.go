@@ -109,7 +109,8 @@ type Shard struct {
 	waiting     []*entry // connections that hold segments back
 	resets      []reset  // connections that a RST came on, the oldest first
 	spare       []*entry
-	warmth      int64 // see warm.go
+	relieved    uint64 // bytes that relieve left, or fewer since
+	warmth      int64  // see warm.go
 
 	mu        sync.Mutex
 	published Stats
@@ -212,7 +213,7 @@ func (s *Shard) take(b *probe.Batch) {
 	s.touched = s.touched[:0]
 	s.identify()
 	s.resolveProxied()
-	if s.env.Stats.KeptBytes > uint64(s.config.KeptBytes) {
+	if kept, limit := s.env.Stats.KeptBytes, uint64(s.config.KeptBytes); kept > limit && kept > s.relieved+limit/8 {
 		s.relieve()
 	}
 	if b.NowNs >= s.nextSweepNs {
@@ -336,8 +337,10 @@ func (s *Shard) settleWaiting(nowNs int64) {
 
 // relieve frees memory until a quarter of the limit is free: first the holes, the
 // one that is open longest first, then the texts of whichever connection was
-// silent longest.
+// silent longest. Where all connections together need more than the limit, it is not
+// tried again, through all of them, before they keep an eighth of the limit more.
 func (s *Shard) relieve() {
+	defer func() { s.relieved = s.env.Stats.KeptBytes }()
 	goal := uint64(s.config.KeptBytes) / 4 * 3
 	for _, e := range s.waiting {
 		if s.env.Stats.KeptBytes <= goal {
@@ -404,6 +407,7 @@ func (s *Shard) sweep(nowNs int64) {
 		s.handshakesNs = nowNs + int64(handshakeTime)
 		s.handshakes.age()
 	}
+	s.relieved = min(s.relieved, s.env.Stats.KeptBytes)
 	s.table.forget(nowNs - int64(s.config.Linger))
 	s.table.shrink(nowNs - int64(shrinkAfter))
 	for e := s.table.oldest(); e != nil && e.conn.LastNs() < nowNs-int64(s.config.IdleTimeout); e = s.table.oldest() {
