@@ -107,16 +107,25 @@ func (c *Consumer) read(ctx context.Context, partition int, offset int64, out ch
 }
 
 // divideInventory makes each agent of the inventory the business of the one member
-// that has its first lane.
+// that has its first lane. An agent goes on with the number of partitions that it found at
+// its start: where the topic has grown since, it is the business of a member only that has
+// its partition by every number, so that nobody else can have heard it.
 func (c *Consumer) divideInventory(ctx context.Context, mine map[int]int64) {
+	a := c.analyzer
+	a.agents.mine = nil // what it was of the partitions before is not so any more
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()
 	all, err := c.cfg.Cluster.Partitions(ctx, c.cfg.Topic)
 	if err != nil {
 		return // the agents are everybody's, until the next move
 	}
-	c.analyzer.agents.mine = func(name string) bool {
-		_, ok := mine[sender.LanePartition(name, 0, all)]
-		return ok
+	a.state.size(all)
+	a.agents.mine = func(name string) bool {
+		for _, n := range a.state.Sizes {
+			if _, ok := mine[sender.LanePartition(name, 0, n)]; !ok {
+				return false
+			}
+		}
+		return true
 	}
 }

@@ -25,6 +25,7 @@ const maxLearn = 100_000
 // only is what is known of one partition.
 func (s *state) only(p int) *state {
 	out := newState()
+	out.Sizes = s.Sizes
 	if next, ok := s.Offsets[p]; ok {
 		out.Offsets[p] = next
 	}
@@ -101,6 +102,7 @@ func (s *state) adopt(p int) error {
 	}
 	s.drop(p)
 	s.Offsets[p] = other.Offsets[p]
+	s.sizes(other.Sizes)
 	for key, l := range other.Lanes {
 		if have := s.Lanes[key]; have == nil || have.Last <= l.Last { // else it has left this partition
 			s.Lanes[key] = l

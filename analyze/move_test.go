@@ -2,9 +2,14 @@ package analyze
 
 import (
 	"fmt"
+	"path/filepath"
 	"slices"
 	"testing"
 	"time"
+
+	"github.com/segmentio/kafka-go"
+
+	"sqlwitness/sender"
 )
 
 // A member is one consumer of a group, without the group.
@@ -136,4 +141,68 @@ func TestAgentsMove(t *testing.T) {
 	if _, never := a.quiet(now.Add(3 * time.Minute)); !slices.Equal(never, []string{"db3"}) {
 		t.Errorf("never seen %q", never)
 	}
+}
+
+// Who has today's partition of an agent only may not hear it where the topic has grown:
+// the agent goes on with the one that it had.
+func TestInventoryOfATopicThatGrew(t *testing.T) {
+	cluster, client := fakeKafka(t)
+	name := ""
+	for i := 0; name == "" || sender.LanePartition(name, 0, 2) == sender.LanePartition(name, 0, 4); i++ {
+		name = fmt.Sprint("db", i)
+	}
+	was, is := sender.LanePartition(name, 0, 2), sender.LanePartition(name, 0, 4)
+	groups := 0 // one for each, which need not wait for the others
+	member := func(state string) *Consumer {
+		t.Helper()
+		groups++
+		c, err := New(Config{Cluster: cluster, Topic: testTopic, Group: fmt.Sprint(groups), Rules: noRules, Inventory: []string{name}, State: state, Output: NewLineOutput(&sink{})})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { c.group.Close() })
+		return c
+	}
+	check := func(step string, c *Consumer, want bool, partitions ...int) {
+		t.Helper()
+		mine := map[int]int64{}
+		for _, p := range partitions {
+			mine[p] = 0
+		}
+		c.divideInventory(t.Context(), mine)
+		if _, err := c.analyzer.own(mine, time.Now()); err != nil {
+			t.Fatal(err)
+		}
+		if got := len(c.analyzer.agents.neverHeard()) == 1; got != want {
+			t.Errorf("%s, partitions %v: %t", step, partitions, got)
+		}
+	}
+	path := filepath.Join(t.TempDir(), "state.json")
+	c := member(path)
+	check("before", c, true, was)
+	check("before", c, false, 1-was)
+	check("before", c, true, was)
+	if err := c.analyzer.take(was, 0, event("other", "b", 0, 1, ""), time.Now()); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.analyzer.state.save([]int{was}); err != nil {
+		t.Fatal(err)
+	}
+	r, err := client.CreatePartitions(t.Context(), &kafka.CreatePartitionsRequest{Topics: []kafka.TopicPartitionsConfig{{Name: testTopic, Count: 4}}})
+	if err != nil || r.Errors[testTopic] != nil {
+		t.Fatal(r, err)
+	}
+	check("grown", c, false, is)
+	check("grown", c, false, was)
+	check("grown", c, true, was, is)
+	check("grown before the member came", member(""), true, is)
+	check("told by the state", member(path), false, is)
+	other := &state{Sizes: []int{4}}
+	if other.sizes([]int{2, 5}); !slices.Equal(other.Sizes, []int{2, 4}) {
+		t.Errorf("%v", other.Sizes)
+	}
+	// What was true of the partitions before is not so where nobody tells how many there are.
+	check("grown", c, false, was)
+	c.cfg.Cluster.Brokers = []string{"127.0.0.1:1"}
+	check("brokers away", c, true, was)
 }

@@ -22,9 +22,10 @@ const forgetLane = 24 * time.Hour
 // behind them. It is kept in one file, or, for members of a group that share a
 // directory, in one file for each partition, which goes where the partition goes.
 type state struct {
-	Offsets map[int]int64                 `json:"offsets"` // next, by partition
-	Lanes   map[string]*lane              `json:"lanes"`   // by agent, boot, lane, with zero bytes between
-	Counted map[string]map[string]*window `json:"counted"` // by rule and key
+	Offsets map[int]int64                 `json:"offsets"`         // next, by partition
+	Lanes   map[string]*lane              `json:"lanes"`           // by agent, boot, lane, with zero bytes between
+	Counted map[string]map[string]*window `json:"counted"`         // by rule and key
+	Sizes   []int                         `json:"sizes,omitempty"` // numbers of partitions that the topic is known to have had
 
 	path    string // of the file or directory; empty: kept nowhere
 	dir     bool
@@ -77,6 +78,24 @@ func readState(path string) (*state, error) {
 		s.byID[name] = &windows{byKey: byKey}
 	}
 	return s, nil
+}
+
+// size notes how many partitions the topic has. If it had more it was made anew.
+func (s *state) size(partitions int) {
+	s.Sizes = slices.DeleteFunc(s.Sizes, func(n int) bool { return n >= partitions || n < 1 })
+	s.Sizes = append(s.Sizes, partitions)
+}
+
+// sizes adds those smaller ones that another member knows of.
+func (s *state) sizes(other []int) {
+	if len(s.Sizes) == 0 {
+		return // the inventory is not divided
+	}
+	now := s.Sizes[len(s.Sizes)-1]
+	s.Sizes = append(s.Sizes, other...)
+	slices.Sort(s.Sizes)
+	s.Sizes = slices.Compact(s.Sizes)
+	s.size(now)
 }
 
 // touch notes that what is known of a partition has changed without an event of it.
