@@ -63,7 +63,7 @@ func (w *window) only(p int) *window {
 	if len(w.Parts) == 1 {
 		return w
 	}
-	out := &window{Quiet: w.Quiet, Parts: []int{p}}
+	out := &window{Quiets: w.Quiets, Parts: []int{p}}
 	for _, m := range w.Marks {
 		if m.Part == p {
 			out.Marks = append(out.Marks, m)
@@ -82,7 +82,13 @@ func (w *window) drop(p int) bool {
 // merge adds what other partitions have counted.
 func (w *window) merge(other *window) {
 	w.Marks = append(w.Marks, other.Marks...)
-	w.Quiet = max(w.Quiet, other.Quiet)
+	for _, q := range other.Quiets {
+		if i := slices.IndexFunc(w.Quiets, q.kin); i < 0 {
+			w.Quiets = append(w.Quiets, q)
+		} else {
+			w.Quiets[i].At = max(w.Quiets[i].At, q.At)
+		}
+	}
 	for _, p := range other.Parts {
 		w.note(p)
 	}

@@ -16,16 +16,21 @@ const (
 	// slots is into how many parts a window is divided where values are summed.
 	slots = 60
 	// maxSkew is by how much the clocks of agents may differ. What is later than an
-	// event by more, and a window, was noted before a clock was set back.
+	// event of the same lane by more, and a window, was noted before a clock was set back.
 	maxSkew = time.Hour
+	// maxLanes bounds the lanes of which one partition's marks are kept apart.
+	maxLanes = 64
 )
 
 // A window is what a rule remembers of one key. The key's events may be in several
-// partitions: what each has counted goes where it goes, see move.go.
+// partitions: what each has counted goes where it goes, see move.go. Its lanes need not
+// be read at the same pace: hours may lie between an event and the next one that is read.
+// So what is out of date is decided for each lane of each partition, and an event counts
+// with the marks of all that lie within the rule's window of it.
 type window struct {
-	Marks []mark `json:"marks,omitempty"` // within the rule's window; those of a partition oldest first
-	Quiet int64  `json:"quiet,omitempty"` // no alert before this time, nanoseconds
-	Parts []int  `json:"partitions"`      // of the events that have counted
+	Marks  []mark `json:"marks,omitempty"`  // those of a lane oldest first
+	Quiets []mark `json:"quiets,omitempty"` // until when there is no alert, by the lane that raised one
+	Parts  []int  `json:"partitions"`       // of the events that have counted
 }
 
 // A mark is one event that counts, or several of one slot of time.
@@ -34,22 +39,33 @@ type mark struct {
 	Value float64 `json:"n,omitempty"`
 	Text  string  `json:"s,omitempty"` // of a rule that counts distinct values
 	Part  int     `json:"p,omitempty"` // the event's partition
+	Lane  int     `json:"l,omitempty"` // and the number of its lane, modulo maxLanes
 }
 
-// UnmarshalJSON implements json.Unmarshaler. In an earlier form a window has one
-// partition, that of its latest event.
+// kin tells whether two marks are of the same lane of the same partition. Of agents that
+// share a partition those lanes are one that have one number.
+func (m mark) kin(of mark) bool { return m.Part == of.Part && m.Lane == of.Lane }
+
+// UnmarshalJSON implements json.Unmarshaler. In earlier forms a window has one
+// partition, that of its latest event, or is quiet whatever the lane.
 func (w *window) UnmarshalJSON(text []byte) error {
 	type plain window
 	in := struct {
 		*plain
-		Partition *int `json:"partition"`
+		Partition *int  `json:"partition"`
+		Quiet     int64 `json:"quiet"`
 	}{plain: (*plain)(w)}
-	if err := json.Unmarshal(text, &in); err != nil || in.Partition == nil {
+	if err := json.Unmarshal(text, &in); err != nil {
 		return err
 	}
-	w.Parts = []int{*in.Partition}
-	for i := range w.Marks {
-		w.Marks[i].Part = *in.Partition
+	if in.Partition != nil {
+		w.Parts = []int{*in.Partition}
+		for i := range w.Marks {
+			w.Marks[i].Part = *in.Partition
+		}
+	}
+	if in.Quiet > 0 && len(w.Parts) > 0 {
+		w.Quiets = []mark{{At: in.Quiet, Part: w.Parts[0]}}
 	}
 	return nil
 }
@@ -61,13 +77,10 @@ func (w *window) note(partition int) {
 	}
 }
 
-// of is how many marks a partition has, and the first and the last of them.
-func (w *window) of(partition int) (n, first, last int) {
-	if len(w.Parts) == 1 {
-		return len(w.Marks), 0, len(w.Marks) - 1
-	}
+// of is how many marks a mark's lane has, and the first and the last of them.
+func (w *window) of(lane mark) (n, first, last int) {
 	for i, m := range w.Marks {
-		if m.Part != partition {
+		if !m.kin(lane) {
 			continue
 		}
 		if n == 0 {
@@ -78,69 +91,103 @@ func (w *window) of(partition int) (n, first, last int) {
 	return n, first, last
 }
 
-// add counts an event. The bounds are for each partition: what one has counted must
-// not depend on the others, which may move away.
+// add counts an event. The bounds are for each lane of each partition: what one has
+// counted must not depend on the others, which may move away or be read hours apart.
 func (w *window) add(r *Rule, m mark) {
 	switch {
 	case r.Distinct != "":
-		same := func(have mark) bool { return have.Text == m.Text && have.Part == m.Part }
+		same := func(have mark) bool { return have.Text == m.Text && have.kin(m) }
 		if i := slices.IndexFunc(w.Marks, same); i >= 0 {
 			w.Marks = slices.Delete(w.Marks, i, i+1)
 		}
-		if n, _, _ := w.of(m.Part); n < maxMarks {
+		if n, _, _ := w.of(m); n < maxMarks {
 			w.Marks = append(w.Marks, m)
 		}
 	case r.Sum != "":
-		if n, _, last := w.of(m.Part); n > 0 && m.At-w.Marks[last].At < int64(r.window)/slots {
+		if n, _, last := w.of(m); n > 0 && m.At-w.Marks[last].At < int64(r.window)/slots {
 			w.Marks[last].Value += m.Value
 		} else {
 			w.Marks = append(w.Marks, m)
 		}
 	default:
-		if n, first, _ := w.of(m.Part); n >= min(int(r.Count), maxMarks) {
+		if n, first, _ := w.of(m); n >= min(int(r.Count), maxMarks) {
 			w.Marks = slices.Delete(w.Marks, first, first+1)
 		}
 		w.Marks = append(w.Marks, m)
 	}
 }
 
-// total is what the window holds, all partitions together.
-func (w *window) total(r *Rule) float64 {
-	switch {
-	case r.Sum != "":
-		sum := 0.0
-		for _, m := range w.Marks {
-			sum += m.Value
+// near tells whether two marks are so near in time that they count together.
+func (r *Rule) near(a, b mark) bool {
+	return a.At-b.At <= int64(r.window) && b.At-a.At <= int64(r.window)
+}
+
+// total is what the window holds around an event, all lanes together.
+func (w *window) total(r *Rule, at mark) float64 {
+	var texts map[string]bool
+	if r.Distinct != "" {
+		texts = make(map[string]bool, len(w.Marks))
+	}
+	n, sum := 0, 0.0
+	for _, m := range w.Marks {
+		if !r.near(m, at) {
+			continue
 		}
-		return sum
-	case r.Distinct != "" && len(w.Parts) > 1:
-		texts := make(map[string]bool, len(w.Marks))
-		for _, m := range w.Marks {
+		n, sum = n+1, sum+m.Value
+		if texts != nil {
 			texts[m.Text] = true
 		}
+	}
+	switch {
+	case r.Sum != "":
+		return sum
+	case r.Distinct != "":
 		return float64(len(texts))
 	}
-	return float64(len(w.Marks))
+	return float64(n)
 }
 
 // renew remembers the latest event of a rule for first ones, and tells whether there
 // was none before.
-func (w *window) renew(m mark) (fresh bool) {
-	fresh = len(w.Marks) == 0
-	if n, first, _ := w.of(m.Part); n > 0 {
+func (w *window) renew(r *Rule, m mark) (fresh bool) {
+	fresh = !slices.ContainsFunc(w.Marks, func(have mark) bool { return r.near(have, m) })
+	if n, first, _ := w.of(m); n > 0 {
 		w.Marks = slices.Delete(w.Marks, first, first+1)
 	}
 	w.Marks = append(w.Marks, m)
 	return fresh
 }
 
-// expire forgets what is out of the rule's window at the time of an event.
-func (w *window) expire(r *Rule, at time.Time) {
-	before, behind := at.Add(-r.window).UnixNano(), at.Add(r.window+maxSkew).UnixNano()
-	w.Marks = slices.DeleteFunc(w.Marks, func(m mark) bool { return m.At < before || m.At > behind })
-	if w.Quiet > at.Add(r.window+r.cooldown+maxSkew).UnixNano() {
-		w.Quiet = 0
-	}
+// expire forgets what is out of the rule's window at an event: what its lane has noted,
+// or all lanes.
+func (w *window) expire(r *Rule, at mark, all bool) {
+	before, behind := at.At-int64(r.window), at.At+int64(r.window+maxSkew)
+	w.Marks = slices.DeleteFunc(w.Marks, func(m mark) bool { return (all || m.kin(at)) && (m.At < before || m.At > behind) })
+	behind += int64(r.cooldown)
+	w.Quiets = slices.DeleteFunc(w.Quiets, func(q mark) bool { return (all || q.kin(at)) && (q.At <= at.At || q.At > behind) })
+}
+
+// quiet tells whether an alert has made the key quiet at an event: one before it, one of
+// another lane that is near, or one of its own lane, unless a clock was set back.
+func (w *window) quiet(r *Rule, at mark) bool {
+	return slices.ContainsFunc(w.Quiets, func(q mark) bool {
+		return at.At < q.At && (q.kin(at) || at.At >= q.At-int64(r.cooldown+r.window))
+	})
+}
+
+// counted tells whether an alert has counted an event, which other partitions know of.
+func (w *window) counted(r *Rule, at mark) bool {
+	return slices.ContainsFunc(w.Quiets, func(q mark) bool {
+		raised := q.At - int64(r.cooldown)
+		return at.At <= raised && at.At >= raised-int64(r.window)
+	})
+}
+
+// raise makes the key quiet behind an event, with which what it counted is done.
+func (w *window) raise(r *Rule, at mark) {
+	w.Marks = slices.DeleteFunc(w.Marks, func(m mark) bool { return r.near(m, at) })
+	w.Quiets = slices.DeleteFunc(w.Quiets, func(q mark) bool { return q.kin(at) })
+	w.Quiets = append(w.Quiets, mark{At: at.At + int64(r.cooldown), Part: at.Part, Lane: at.Lane})
 }
 
 // windows are those of one rule, by the values of its `by` fields.
@@ -167,13 +214,14 @@ func (ws *windows) get(r *Rule, key string, at time.Time) *window {
 	return w
 }
 
-// sweep forgets keys that have been quiet for longer than the window. It looks at
+// sweep forgets keys that have been quiet for longer than the window, by the time of an
+// event: there is no room any more to wait for lanes that are read behind. It looks at
 // all, so it is not for every event.
 func (ws *windows) sweep(r *Rule, at time.Time) {
 	ws.swept = at
-	now := at.UnixNano()
 	for key, w := range ws.byKey {
-		if w.expire(r, at); len(w.Marks) == 0 && w.Quiet < now {
+		w.expire(r, mark{At: at.UnixNano()}, true)
+		if len(w.Marks)+len(w.Quiets) == 0 {
 			delete(ws.byKey, key)
 		}
 	}
@@ -187,10 +235,10 @@ func (ws *windows) observe(r *Rule, e *Event) (n float64, raised bool) {
 		return 0, false
 	}
 	w.note(e.partition)
-	w.expire(r, e.at)
-	m := mark{At: e.at.UnixNano(), Part: e.partition}
+	m := mark{At: e.at.UnixNano(), Part: e.partition, Lane: max(e.Lane, 0) % maxLanes}
+	w.expire(r, m, false)
 	if r.First {
-		return 1, w.renew(m)
+		return 1, w.renew(r, m)
 	}
 	if r.Sum != "" {
 		if m.Value = r.number(e); math.IsNaN(m.Value) {
@@ -202,17 +250,16 @@ func (ws *windows) observe(r *Rule, e *Event) (n float64, raised bool) {
 			return 0, false
 		}
 	}
-	if e.learned && len(w.Parts) > 1 && m.At <= w.Quiet-int64(r.cooldown) {
-		return 0, false // an alert has counted it, which other partitions know of
-	}
-	w.add(r, m)
-	if m.At < w.Quiet {
+	if e.learned && len(w.Parts) > 1 && w.counted(r, m) {
 		return 0, false
 	}
-	if n = w.total(r); n < r.Count {
+	w.add(r, m)
+	if w.quiet(r, m) {
+		return 0, false
+	}
+	if n = w.total(r, m); n < r.Count {
 		return n, false
 	}
-	w.Quiet = e.at.Add(r.cooldown).UnixNano()
-	w.Marks = w.Marks[:0]
+	w.raise(r, m)
 	return n, true
 }
