@@ -7,97 +7,88 @@ type account struct{ user, host span }
 
 // accountWord takes a name of a statement that may hold account names. Which
 // words an account follows is in the grammar of CREATE USER, GRANT, REVOKE,
-// RENAME USER, SET ROLE, SET PASSWORD and SHOW GRANTS of MySQL and MariaDB.
+// RENAME USER, SET ROLE, SET PASSWORD and SHOW GRANTS of MySQL and MariaDB. What is
+// expected is expected of the next token only.
 func (x *lexer) accountWord(s []byte, i, j int, k keyword) int {
 	st := &x.st
-	if st.credential == credentialExpected && x.credentialWord(i, j, k) {
-		return j
-	}
-	if st.expect && j < len(s) && s[j] == '@' {
+	expected, last := st.expect, st.last
+	if expected && j < len(s) && s[j] == '@' {
 		return x.account(s, i, j) // also where the name is a keyword
 	}
+	st.expect, st.last = false, k
 	switch k {
-	case kwIdentified:
-		st.credential, st.expect = credentialNear, false
-	case kwBy:
+	case kwIdentified, kwBy, kwReplace:
+		st.credential = credentialExpected
+	case kwUsing:
+		if st.expect = st.command.verb == kwShow; st.expect {
+			st.list = true
+		} else {
+			st.credential = credentialExpected
+		}
+	case kwAs:
 		if st.credential == credentialNear {
 			st.credential = credentialExpected
 		}
-	case kwAs, kwUsing:
-		if st.credential == credentialNear {
-			st.credential = credentialExpected
-		}
-		st.expect = k == kwUsing && st.command.verb == kwShow
-	case kwRandom:
-		st.credential = credentialNone
 	case kwTo:
-		st.expect = st.command != sqlCommand{kwSet, kwPassword}
-		st.list = st.expect
+		x.accountsFollow()
 	case kwFrom:
-		st.expect, st.list = st.command.verb == kwRevoke, true
+		st.expect = st.command.verb == kwRevoke
+		st.list = st.list || st.expect
+	case kwWith:
+		st.list = false // but that of IDENTIFIED WITH, options follow
 	case kwAdmin:
-		if st.expect && st.command.verb != kwRevoke {
+		if expected && st.command.verb != kwRevoke {
 			return x.account(s, i, j)
 		}
-		st.expect = st.command == sqlCommand{kwCreate, kwRole} // CREATE ROLE r WITH ADMIN u
-	case kwFor, kwRole:
-		st.expect, st.list = true, k == kwRole || st.list
+		st.expect = last == kwWith && st.command == sqlCommand{kwCreate, kwRole} // CREATE ROLE r WITH ADMIN u
+	case kwFor:
+		st.expect = st.command.verb == kwSet || st.command.verb == kwRevoke && last == kwOption
+	case kwRole:
+		if last == kwDefault || last == kwWith {
+			st.expect, st.list = true, true
+		}
+	case kwExcept:
+		st.expect = last == kwAll
 	case kwOn:
 		x.privilegesRead()
 	case kwProxy:
 		st.proxy = true
-	case kwAll, kwGrant, kwIf, kwNot, kwExists, kwNone_, kwDefault, kwExcept, kwOption, kwPrivileges, kwUser:
+	case kwIf, kwNot, kwExists:
+		st.expect = expected
+	case kwAll, kwGrant, kwNone_, kwDefault, kwOption, kwPrivileges, kwUser, kwCurrentUser, kwCurrentRole:
 		// Stand where an account might, and are none.
-	case kwCurrentUser, kwCurrentRole:
-		st.expect = false
 	default:
-		if st.expect && (j == len(s) || s[j] != '(' && s[j] != '\'') {
+		if expected && !opensMore(s, j) {
 			return x.account(s, i, j)
 		}
 	}
 	return j
 }
 
-// credentialWord masks a word that stands where the password belongs: a typing
-// error must not show it.
-func (x *lexer) credentialWord(i, j int, k keyword) bool {
+// accountsFollow takes TO.
+func (x *lexer) accountsFollow() {
 	st := &x.st
 	switch {
-	case k == kwPassword || k == kwSecret:
-		return true // PASSWORD 'hash', PASSWORD('text')
-	case k == kwRandom:
-		st.credential = credentialNone
-		return true
+	case st.command == setPassword:
+		st.credential = credentialExpected // SET PASSWORD TO RANDOM
+	case st.command.verb == kwGrant, st.command.verb == kwRename, st.command.verb == kwSet:
+		st.expect, st.list = true, true
 	}
-	x.maskName(i, j)
-	st.credential = credentialNone
-	return true
 }
 
-// maskName masks the name [i, j). In double quotes it is a span already, which is
-// shown.
-func (x *lexer) maskName(i, j int) {
-	if n := len(x.spans); n > 0 && !x.blind && int(x.spans[n-1].start) == i {
-		x.spans = x.spans[:n-1]
+// definerWord takes the name behind DEFINER =.
+func (x *lexer) definerWord(s []byte, i, j int, k keyword) int {
+	x.st.expect = false
+	if (k == kwCurrentUser || k == kwCurrentRole) && !(j < len(s) && s[j] == '@') || opensMore(s, j) {
+		return j
 	}
-	x.mask(i, j, spanText, formText)
+	return x.account(s, i, j)
 }
 
-// optionWord takes a word of a statement with options: what is assigned to a
-// password is masked, although it should be a string. CREATE SERVER has no '='.
-func (x *lexer) optionWord(i, j int, k keyword, w []byte) {
-	st := &x.st
-	switch {
-	case st.credential == credentialExpected:
-		x.maskName(i, j)
-		st.credential = credentialNone
-	case k == kwPassword && st.command.object == kwServer:
-		st.credential = credentialExpected
-	case k == kwPassword || namesPassword(w):
-		st.credential = credentialNear
-	default:
-		st.credential = credentialNone
-	}
+// opensMore tells whether the word before j is no name of an account, but that of a
+// function or the prefix of a literal.
+func opensMore(s []byte, j int) bool {
+	return j < len(s) && (s[j] == '(' || s[j] == '\'' || s[j] == '"')
 }
 
 // privilegesRead takes the ON of GRANT and REVOKE: what stood before was no list
@@ -106,7 +97,7 @@ func (x *lexer) privilegesRead() {
 	st := &x.st
 	if st.command.verb == kwGrant || st.command.verb == kwRevoke {
 		x.accounts = x.accounts[:min(st.roles, len(x.accounts))]
-		st.expect, st.list = st.proxy, false
+		st.expect, st.list, st.proxy = st.proxy, false, false
 	}
 }
 
@@ -114,7 +105,7 @@ func (x *lexer) privilegesRead() {
 // that is not closed is masked.
 func (x *lexer) account(s []byte, i, j int) int {
 	st := &x.st
-	st.expect = false
+	st.expect, st.last = false, kwNone
 	if st.uncalled {
 		return j
 	}

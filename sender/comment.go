@@ -6,7 +6,7 @@ import "bytes"
 // end follows. https://dev.mysql.com/doc/refman/8.4/en/ansi-diff-comments.html
 func (x *lexer) dash(s []byte, i int) int {
 	if i+1 == len(s) || s[i+1] != '-' {
-		return i + 1
+		return x.operator(s, i)
 	}
 	if i+2 == len(s) {
 		return i + 2
@@ -27,7 +27,7 @@ func (x *lexer) dash(s []byte, i int) int {
 		}
 		return x.giveUp(s, i+2, end)
 	}
-	return i + 1
+	return x.operator(s, i)
 }
 
 // lineComment masks a comment from body to the end of the line. The server also
@@ -56,7 +56,7 @@ func (x *lexer) lineComment(s []byte, body int) int {
 // and none in the others. Deeper nesting ends at different places.
 func (x *lexer) slash(s []byte, i int) int {
 	if i+1 == len(s) || s[i+1] != '*' {
-		return i + 1
+		return x.operator(s, i)
 	}
 	body := i + 2
 	kind, start := sqlComment(s, body)

@@ -258,6 +258,10 @@ func TestSecretsAreMaskedAlways(t *testing.T) {
 		"create usr u identified by S", "identified by S", "create user u identified S",
 		"change master to master_password=W", "change replication source to source_password = W, source_host='h'", "start slave user='u' password=W",
 		"create server s foreign data wrapper mysql options (password W)", "execute immediate 'change master to master_password=W'",
+		"create user u identified by W", "alter user u identified with p as W", "alter user u identified by 'x' replace W", "alter user u identified W", "alter user u identified with 'p' as W",
+		"create user u identified via p using 'x' or q using W", "grant all on *.* to u identified by W", "set password = W", "set @a='b', password=W",
+		"set password for u = W", "set password for 'u'@'h' to W", "alter role r identified by W", "clone instance from 'u'@'h':3306 identified by W",
+		"alter server s options (user 'u', password W)", "execute immediate 'alter user u identified by W'", "start group_replication user='u', password=W",
 	}
 	quote := map[string]func(string) string{
 		"single": func(s string) string { return "'" + s + "'" }, "double": func(s string) string { return `"` + s + `"` },
@@ -265,7 +269,23 @@ func TestSecretsAreMaskedAlways(t *testing.T) {
 		"newline": func(s string) string { return "\n'" + s + "\n'" }, "comment": func(s string) string { return "/*c*/'" + s + "'/**/" },
 	}
 	const secret = "s3cretPassw0rdX"
+	// Passwords without quotes, which is a typing error: nobody knows where they end.
+	words := []string{"%s", "p@%s", "my-%s!", "@%s", "@@%s", "12%s", "1.%s", "0x41%s", "pass word %s", "a,%s", "a)%s", "-%s", ".%s", "*%s", "/%s", "?%s", "!%s", "%%%s", "=%s", "(%s", "$%s", "é1%s", "\xe91%s",
+		"password!%s", "random %s", "random!%s", "encode.%s", "`x`%s", "`%s`"}
 	var m Masker
+	shown := func(sql string) {
+		for _, mode := range []stream.LexMode{known, {}} {
+			for cut := range 2 {
+				text := sql[:len(sql)-cut*4]
+				for _, secretsOnly := range []bool{true, false} {
+					out := m.Mask(nil, []byte(text), mode, Options{SecretsOnly: secretsOnly, Multi: true, Truncated: cut > 0})
+					if bytes.Contains(out, []byte(secret[:8])) {
+						t.Errorf("%+v: %q\nshows %q", mode, text, out)
+					}
+				}
+			}
+		}
+	}
 	for _, form := range forms {
 		for name, q := range quote {
 			if strings.Count(form, `"`)+strings.Count(form, "'c")+strings.Count(form, "/* id")+strings.Count(form, "-- p") > 0 && name != "single" {
@@ -275,23 +295,20 @@ func TestSecretsAreMaskedAlways(t *testing.T) {
 				if name != "single" {
 					continue // a word, which should be a string
 				}
-				form = strings.ReplaceAll(form, "W", secret)
+				for _, word := range words {
+					shown(strings.ReplaceAll(form, "W", fmt.Sprintf(word, secret)))
+				}
+				if !strings.Contains(form, "immediate") {
+					shown(strings.ReplaceAll(form, "W", "'x'"+secret))
+				}
+				continue
 			}
 			value := q(secret)
 			if strings.Contains(form, "'create user u identified by S'") {
 				value = "''" + secret + "''"
 			}
 			for _, sql := range []string{strings.ReplaceAll(form, "S", value), strings.ToUpper(strings.ReplaceAll(form, "S", "\x00"))} {
-				sql = strings.ReplaceAll(sql, "\x00", value)
-				for _, mode := range []stream.LexMode{known, {}} {
-					for cut := range 2 {
-						text := sql[:len(sql)-cut*4]
-						out := m.Mask(nil, []byte(text), mode, Options{SecretsOnly: true, Multi: true, Truncated: cut > 0})
-						if bytes.Contains(out, []byte(secret[:8])) {
-							t.Errorf("%s, %+v: %q\nshows %q", name, mode, text, out)
-						}
-					}
-				}
+				shown(strings.ReplaceAll(sql, "\x00", value))
 			}
 		}
 	}

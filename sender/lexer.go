@@ -190,7 +190,7 @@ func (x *lexer) scan(s []byte, i int) {
 			if i+1 < len(s) && isDigit(s[i+1]) {
 				i = x.fraction(s, i, i)
 			} else {
-				i++
+				i = x.operator(s, i)
 			}
 		case classAt:
 			i = x.at(s, i)
@@ -207,28 +207,65 @@ func (x *lexer) scan(s []byte, i int) {
 			x.mask(i, j, spanText, formComment)
 			i = j
 		case classParam:
-			x.mask(i, i+1, spanShown, formParam)
-			x.punctuation('?')
-			i++
+			i = x.param(s, i)
 		case classStar:
-			i++
-			if x.inside != commentNone && i < len(s) && s[i] == '/' {
+			if x.inside != commentNone && i+1 < len(s) && s[i+1] == '/' {
 				x.endComment()
-				i++
+				i += 2
+			} else {
+				i = x.operator(s, i)
 			}
 		default:
-			x.punctuation(c)
-			i++
+			i = x.punctuation(s, i)
 		}
 	}
 }
 
-// punctuation takes a byte that is a token by itself.
-func (x *lexer) punctuation(c byte) {
+// punctuation takes the byte at i, which is a token by itself, and returns where to go
+// on.
+func (x *lexer) punctuation(s []byte, i int) int {
 	if x.st.watch {
-		x.st.seen = x.st.seen || c != '(' && c != ')'
-		x.punct(c)
+		return x.watchedPunctuation(s, i)
 	}
+	return i + 1
+}
+
+func (x *lexer) watchedPunctuation(s []byte, i int) int {
+	st, c := &x.st, s[i]
+	st.seen = st.seen || c != '(' && c != ')'
+	if st.credential == credentialExpected && c != '(' && c != '=' {
+		return x.credentialRest(s, i, i+1)
+	}
+	x.punct(c)
+	return i + 1
+}
+
+// operator takes the arithmetic operator or the point at i, and returns where to go on.
+func (x *lexer) operator(s []byte, i int) int {
+	if x.st.watch {
+		return x.watchedOperator(s, i)
+	}
+	return i + 1
+}
+
+func (x *lexer) watchedOperator(s []byte, i int) int {
+	if x.st.credential == credentialExpected {
+		return x.credentialRest(s, i, i+1)
+	}
+	x.st.operator()
+	return i + 1
+}
+
+// param takes the '?' at i, and returns where to go on.
+func (x *lexer) param(s []byte, i int) int {
+	if x.st.watch && x.st.credential == credentialExpected {
+		if !x.endsCredential(s, i+1) {
+			return x.credentialRest(s, i, i+1)
+		}
+		x.st.credential = credentialNone
+	}
+	x.mask(i, i+1, spanShown, formParam)
+	return x.punctuation(s, i)
 }
 
 // mask adds [start, end) to the spans.
@@ -284,7 +321,7 @@ func (x *lexer) word(s []byte, i int) int {
 	if s[i] == '$' && dollarTag(s[i:j]) {
 		return x.giveUp(s, i, j) // a dollar-quoted string since MySQL 9, a name before
 	}
-	if x.loose {
+	if x.loose && !(x.st.watch && x.st.credential == credentialExpected) {
 		if k := digitBehindHigh(s[i:j]); k >= 0 {
 			return x.doubtful(s, i+k, j)
 		}
@@ -340,7 +377,10 @@ func (x *lexer) at(s []byte, i int) int {
 	if j < len(s) && s[j] == '@' {
 		end := x.nameEnd(s, j+1)
 		if x.st.watch {
-			x.st.expect = false
+			if x.st.credential == credentialExpected {
+				return x.credentialRest(s, i, end)
+			}
+			x.st.keepNumbers = keepNone
 			x.systemVariable(s[j+1 : end])
 		}
 		return end
@@ -349,6 +389,10 @@ func (x *lexer) at(s []byte, i int) int {
 		j++
 	}
 	if x.st.watch {
+		if x.st.credential == credentialExpected {
+			return x.credentialRest(s, i, j)
+		}
+		x.st.keepNumbers = keepNone
 		x.st.other()
 	}
 	return j

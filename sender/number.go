@@ -2,6 +2,14 @@ package sender
 
 // number lexes what begins with a digit: a number, or a name such as 2024_orders.
 func (x *lexer) number(s []byte, i int) int {
+	if x.st.watch && x.st.credential == credentialExpected {
+		end := x.nameEnd(s, i)
+		if !hexOrBits(s[i:end]) || !x.endsCredential(s, end) {
+			return x.credentialRest(s, i, end)
+		}
+		x.st.credential = credentialNone // IDENTIFIED WITH p AS 0x24…, as MySQL writes it
+		return x.numeral(s, i, end, spanText)
+	}
 	j := i
 	for j < len(s) && isDigit(s[j]) {
 		j++
@@ -72,6 +80,9 @@ func (x *lexer) doubtful(s []byte, i, end int) int {
 
 // fraction lexes on at the '.' of a decimal number that begins at start.
 func (x *lexer) fraction(s []byte, start, dot int) int {
+	if x.st.watch && x.st.credential == credentialExpected {
+		return x.credentialRest(s, start, dot+1)
+	}
 	j := dot + 1
 	for j < len(s) && isDigit(s[j]) {
 		j++
@@ -101,7 +112,8 @@ func (x *lexer) exponent(s []byte, start, e int) int {
 func (x *lexer) numeral(s []byte, start, end int, k spanKind) int {
 	if x.st.watch {
 		x.st.literal()
-		if x.st.keepNumbers && !x.st.uncalled && x.st.depth == 0 && k == spanNumber {
+		if x.st.keepNumbers == keepValue && !x.st.uncalled && x.st.depth == 0 && k == spanNumber {
+			x.st.keepNumbers = keepOperator
 			return end
 		}
 	}

@@ -3,15 +3,20 @@ package sender
 // watchedText takes the string [start, end) whose quote stands at open.
 func (x *lexer) watchedText(s []byte, start, open, end int) int {
 	st := &x.st
+	st.keepNumbers = keepNone
 	switch {
-	case st.expect && start == open && st.credential == credentialNone && !st.uncalled:
+	case st.credential == credentialExpected && !x.endsCredential(s, end):
+		return x.credentialRest(s, start, end)
+	case st.expect && start == open && st.credential != credentialExpected && !st.uncalled:
 		st.seen = true
 		return x.account(s, start, end)
 	case st.prepare && start == open && !(x.truncated && end == len(s)) && x.preparedText(s[:end-1], open):
 	default:
 		x.mask(start, end, spanText, formText)
 	}
-	st.credential = credentialNone
+	if st.credential == credentialExpected {
+		st.credential = credentialNone
+	}
 	st.literal()
 	return end
 }

@@ -4,7 +4,7 @@ package sender
 // https://dev.mysql.com/doc/refman/8.4/en/set-variable.html
 func (x *lexer) setWord(k keyword) {
 	st := &x.st
-	if st.phase != phaseSet {
+	if st.phase != phaseSet || k == kwStatement && st.command.object != kwNone {
 		return
 	}
 	st.phase = phaseDone
@@ -12,7 +12,7 @@ func (x *lexer) setWord(k keyword) {
 	case kwStatement:
 		st.phase, st.grammar = phaseStatement, grammarPlain
 	case kwGlobal, kwPersist, kwPersistOnly:
-		st.keepNumbers = true
+		st.keepNumbers = keepSetting
 	case kwPassword:
 		st.command.object, st.grammar = kwPassword, grammarAccount
 	case kwRole:
@@ -20,7 +20,9 @@ func (x *lexer) setWord(k keyword) {
 	case kwDefault:
 		st.phase = phaseSet // SET DEFAULT ROLE
 	case kwResource, kwTransaction:
-		st.command.object = k
+		if st.command.object == kwNone {
+			st.command.object = k
+		}
 	}
 }
 
@@ -34,6 +36,6 @@ func (x *lexer) systemVariable(name []byte) {
 	}
 	switch lookup(name) {
 	case kwGlobal, kwPersist, kwPersistOnly:
-		st.keepNumbers = true
+		st.keepNumbers = keepSetting
 	}
 }

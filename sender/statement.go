@@ -20,7 +20,7 @@ type grammar uint8
 const (
 	grammarPlain   grammar = iota // none
 	grammarAccount                // account names, credentials
-	grammarShow                   // SHOW GRANTS FOR, SHOW CREATE USER
+	grammarShow                   // SHOW: GRANTS FOR and CREATE USER are followed by an account
 	grammarSet                    // assignments
 	grammarPrepare                // the text behind FROM or IMMEDIATE is SQL
 	grammarBody                   // a stored program: `;` does not end the statement
@@ -39,15 +39,17 @@ type statement struct {
 	depth int  // open parentheses, while watched
 	base  int  // depth at WITH
 
+	last keyword // the word before, where it matters and nothing else stands in between
+
 	// Accounts and credentials.
-	expect     bool // an account name may stand here
+	expect     bool // the next token may be an account name
 	definer    bool // DEFINER was read: an account follows '='
 	list       bool // a comma may separate account names
 	proxy      bool // GRANT PROXY ON account
 	credential uint8
 	roles      int // accounts found before this statement
 
-	keepNumbers bool       // SET GLOBAL, PERSIST
+	keepNumbers uint8
 	prepare     bool       // a string here is SQL
 	runs        sqlCommand // the most privileged statement in the string of EXECUTE IMMEDIATE, or PREPARE
 	body        bodyNesting
@@ -63,23 +65,41 @@ type statement struct {
 // The values of statement.credential.
 const (
 	credentialNone     uint8 = iota
-	credentialNear           // IDENTIFIED was read
+	credentialNear           // IDENTIFIED WITH was read, or VIA
 	credentialExpected       // the next word or literal is one
+)
+
+// The values of statement.keepNumbers. A number is kept where it is the value of the
+// variable, or a part of it: '=' and, behind it, numbers with operators between them.
+const (
+	keepNone     uint8 = iota
+	keepSetting        // SET GLOBAL or PERSIST was read: its variable follows
+	keepValue          // a number
+	keepOperator       // an operator, behind a number
 )
 
 func newStatement() statement { return statement{watch: true} }
 
 // literal notes a literal: a statement does not begin with one.
 func (st *statement) literal() {
-	st.prepare, st.block.definer = false, false
+	st.block.definer = false
 	st.other()
 }
 
-// other notes something that is no word.
+// other notes something that is no word: what a word before it announced does not
+// stand behind it.
 func (st *statement) other() {
-	st.seen = true
+	st.seen, st.expect, st.definer, st.prepare, st.last = true, false, false, false, kwNone
 	if st.phase == phaseVerb || st.phase == phaseSet {
 		st.phase = phaseDone
+	}
+}
+
+// operator notes an arithmetic operator or a point.
+func (st *statement) operator() {
+	st.expect, st.definer, st.last = false, false, kwNone
+	if st.keepNumbers == keepOperator {
+		st.keepNumbers = keepValue
 	}
 }
 
@@ -111,14 +131,18 @@ func (x *lexer) name(s []byte, i, j int) int {
 		}
 	}
 	switch {
-	case st.grammar == grammarAccount || st.expect:
+	case st.credential == credentialExpected:
+		return x.credentialWord(s, i, j, k)
+	case st.expect && st.phase == phaseObject:
+		return x.definerWord(s, i, j, k)
+	case st.grammar == grammarAccount:
 		return x.accountWord(s, i, j, k)
 	case st.phase != phaseDone:
 		x.advance(k)
 	case st.grammar == grammarOptions:
-		x.optionWord(i, j, k, s[i:j])
+		x.optionWord(k, s[i:j])
 	default:
-		x.grammarWord(k)
+		x.grammarWord(k, s[i:j])
 	}
 	return j
 }
@@ -171,9 +195,11 @@ func (x *lexer) verb(k keyword) {
 		st.phase, st.grammar, st.expect, st.list = phaseDone, grammarAccount, true, true
 		st.roles = len(x.accounts)
 	case kwShow:
-		st.phase, st.grammar = phaseDone, grammarShow
+		st.phase, st.grammar, st.last = phaseDone, grammarShow, kwShow
 	case kwPrepare:
-		st.phase, st.grammar = phaseDone, grammarPrepare
+		st.phase, st.grammar, st.last = phaseDone, grammarPrepare, kwPrepare
+	case kwClone:
+		st.phase, st.grammar = phaseDone, grammarAccount
 	case kwIf, kwCase, kwLoop, kwWhile, kwRepeat, kwFor:
 		st.phase, st.grammar = phaseDone, grammarBody
 		st.body.open, st.block.fresh = 1, true
@@ -209,7 +235,7 @@ func (x *lexer) object(k keyword) {
 		case verb == kwAnalyze && (k == kwFormat || k == kwJSON || k == kwNone):
 		case verb == kwBegin && k != kwWork:
 			x.block() // BEGIN statement, without NOT ATOMIC
-			x.grammarWord(k)
+			x.grammarWord(k, nil)
 		default:
 			st.phase = phaseDone
 		}
@@ -233,32 +259,53 @@ func (x *lexer) object(k keyword) {
 	}
 }
 
-// grammarWord takes a word behind the verb and its object.
-func (x *lexer) grammarWord(k keyword) {
+// grammarWord takes the word k, spelled w, behind the verb and its object.
+func (x *lexer) grammarWord(k keyword, w []byte) {
 	st := &x.st
 	switch st.grammar {
 	case grammarSet:
-		x.setWord(k)
-	case grammarShow:
-		switch k {
-		case kwGrants:
-			st.grammar = grammarAccount
-		case kwUser:
-			st.grammar, st.expect = grammarAccount, true
+		if st.keepNumbers != keepSetting {
+			st.keepNumbers = keepNone
 		}
+	case grammarShow:
+		x.showWord(k)
 	case grammarPrepare:
-		st.prepare = k == kwFrom
+		st.prepare = k == kwFrom && st.last == kwStatement
+		if st.last == kwPrepare {
+			st.last = kwStatement // its name
+		} else {
+			st.last = kwNone
+		}
 	case grammarBody:
 		st.body.word(k)
 		if !st.isDDL() {
 			st.block.word(k)
 		}
+		x.bodyCredential(k, w)
+	}
+}
+
+// showWord takes a word of SHOW: of its objects two are accounts, and only they are
+// watched further.
+func (x *lexer) showWord(k keyword) {
+	st := &x.st
+	last := st.last
+	st.last = k
+	switch {
+	case last == kwShow && (k == kwCreate || k == kwGrants):
+	case last == kwCreate && k == kwUser, last == kwGrants && k == kwFor:
+		st.grammar, st.expect = grammarAccount, true
+	default:
+		st.grammar = grammarPlain
+		x.settle()
 	}
 }
 
 // punct takes a punctuation byte of a watched statement.
 func (x *lexer) punct(c byte) {
 	st := &x.st
+	definer := st.definer
+	st.expect, st.definer, st.last = false, false, kwNone
 	switch c {
 	case '(':
 		st.depth++
@@ -271,24 +318,31 @@ func (x *lexer) punct(c byte) {
 			return
 		}
 		st.block.assignment(true)
-		st.expect = st.list && st.credential != credentialExpected
-		if st.expect {
+		if st.expect = st.list; st.expect {
 			st.credential = credentialNone
 		}
+		if st.command == setPassword {
+			st.grammar = grammarSet
+		}
 		if st.grammar == grammarSet && st.phase != phaseVerb {
-			st.phase, st.keepNumbers = phaseSet, false
+			st.phase, st.keepNumbers = phaseSet, keepNone
 		}
 	case '=':
 		st.block.assignment(false)
-		if st.grammar == grammarOptions && st.credential == credentialNear {
+		st.expect = definer
+		if st.grammar == grammarAccount && st.command == setPassword || st.grammar == grammarBody && st.block.command == setPassword {
 			st.credential = credentialExpected
 		}
-		if st.definer {
-			st.definer, st.expect = false, true
+		if st.keepNumbers == keepSetting {
+			st.keepNumbers = keepValue
+		} else {
+			st.keepNumbers = keepNone
 		}
-		if st.command.object == kwPassword && st.command.verb == kwSet {
-			st.credential = credentialExpected
-		}
+	case ':': // := is =
+	case '+', '%':
+		st.operator()
+	default:
+		st.keepNumbers = keepNone
 	}
 }
 
@@ -299,6 +353,7 @@ func (x *lexer) semicolon() {
 	st := &x.st
 	if st.grammar == grammarBody && st.body.semicolon() {
 		st.block.next()
+		st.credential, st.last = credentialNone, kwNone
 		return
 	}
 	x.endStatement()
