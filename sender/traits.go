@@ -9,7 +9,7 @@ const (
 	traitUnion             traitSet = 1 << iota // select a from t union select b from u
 	traitStacked                                // select 1; drop table t
 	traitSleep                                  // select sleep(5); also benchmark()
-	traitFileRead                               // select load_file('/etc/passwd'); load data infile
+	traitFileRead                               // select load_file('/etc/passwd'); load data infile, without LOCAL
 	traitFileWrite                              // select a into outfile '/tmp/x' from t; into dumpfile
 	traitMetadataSchema                         // select table_name from information_schema.tables; also mysql, sys, performance_schema
 	traitDynamicSQL                             // prepare s from '…'; execute immediate '…'
@@ -78,27 +78,60 @@ func (s *scan) traitAt(i int) traitSet {
 		if s.at(i+1).punct == '.' && wordOf([]byte(s.name(i))) == wordMetadata && s.tablePlace(i) {
 			return traitMetadataSchema
 		}
+		if s.opens(i+1) && !s.namesObject(i) {
+			return traitOfCall(wordOf([]byte(s.name(i))))
+		}
 	}
 	return 0
 }
 
+// traitOfCall is what a call of the function w gives. MariaDB and MySQL take its name
+// in backticks too, but not that of CHAR, which is a keyword.
+// https://mariadb.com/kb/en/function-name-resolution/
+func traitOfCall(w word) traitSet {
+	switch w {
+	case wordSleep, wordBenchmark:
+		return traitSleep
+	case wordLoadFile:
+		return traitFileRead
+	case wordExtractvalue, wordUpdatexml:
+		return traitXMLFunction
+	}
+	return 0
+}
+
+// namesObject tells whether the name at i, behind which a parenthesis opens, is that of a
+// table, an index or another object with its columns, and no function.
+func (s *scan) namesObject(i int) bool {
+	for s.at(i-1).punct == '.' {
+		i -= 2
+	}
+	switch s.at(i - 1).word {
+	case wordInto, wordTable, wordExists, wordReferences, wordKey, wordIndex, wordInsert, wordReplace, wordIgnore, wordDelayed,
+		wordLowPriority, wordHighPriority, wordView, wordWith, wordProcedure, wordFunction, wordTrigger, wordCall, wordAs:
+		return true
+	case wordOn:
+		return !s.fromBefore(i) // CREATE INDEX i ON t (a)
+	}
+	return false
+}
+
 func (s *scan) traitOfWord(i int) traitSet {
 	call := s.opens(i + 1)
+	if call {
+		if t := traitOfCall(s.tokens[i].word); t != 0 {
+			return t
+		}
+	}
 	switch s.tokens[i].word {
 	case wordUnion:
 		if s.at(i+1).kind != tokenCompare {
 			return traitUnion
 		}
-	case wordSleep, wordBenchmark:
-		if call {
-			return traitSleep
-		}
-	case wordLoadFile:
-		if call {
+	case wordInfile:
+		if !s.is(i-1, wordLocal) {
 			return traitFileRead
 		}
-	case wordInfile:
-		return traitFileRead
 	case wordOutfile, wordDumpfile:
 		if s.is(i-1, wordInto) {
 			return traitFileWrite
@@ -114,10 +147,6 @@ func (s *scan) traitOfWord(i int) traitSet {
 	case wordExecute:
 		if s.is(i+1, wordImmediate) {
 			return traitDynamicSQL
-		}
-	case wordExtractvalue, wordUpdatexml:
-		if call {
-			return traitXMLFunction
 		}
 	case wordChar:
 		if call && isLiteral(s.at(i+2)) && s.charCall(i) {

@@ -18,12 +18,15 @@ var traitCases = map[string]struct{ yes, no []string }{
 		[]string{"select 1;", "select ';'", "create procedure p() begin select 1; select 2; end"},
 	},
 	"sleep": {
-		[]string{"select sleep(5)", "select a from t where b=1 and SLEEP (5)", "do benchmark(1000000, md5(1))"},
-		[]string{"select sleep from t", "select 'sleep(5)'", "select `sleep` from t"},
+		[]string{"select sleep(5)", "select a from t where b=1 and SLEEP (5)", "do benchmark(1000000, md5(1))",
+			"select `sleep`(5)", "select a from t where b=1 and `sleep` /* x */ (5)", "select if(1,`benchmark`(1,md5(1)),0)", "select mariadb_schema.`sleep`(5)", "select sleep/**/(5)",
+			"select a from t join u on `sleep`(5)", "select extract(day from `sleep`(5))", "select case when `sleep`(5) then 1 end", "/*!50000 do `sleep`(5) */"},
+		[]string{"select sleep from t", "select 'sleep(5)'", "select `sleep` from t", "create table if not exists `sleep` (a int)", "insert into `shop`.`benchmark` (`a`) values (1)", "replace `sleep`(a) values (1)",
+			"create table t (a int, key `sleep` (a))", "create index i on `sleep` (a)", "call `sleep`(5)", "with `sleep`(a) as (select 1) select a from t", "create view `sleep` (a) as select 1"},
 	},
 	"file_read": {
-		[]string{"select load_file('/etc/passwd')", "load data infile 'x' into table t", "load data local infile 'x' into table t"},
-		[]string{"select load_file from t", "load index into cache t"},
+		[]string{"select load_file('/etc/passwd')", "load data infile 'x' into table t", "load xml infile 'x' into table t", "select `load_file`('/etc/passwd')", "load data /*!99999 local */ infile 'x' into table t"},
+		[]string{"select load_file from t", "load index into cache t", "load data local infile 'x' into table t", "load data concurrent local infile 'x' into table t", "load xml local /* x */ infile 'x' into table t"},
 	},
 	"file_write": {
 		[]string{"select a into outfile '/tmp/x' from t", "select a from t into dumpfile '/tmp/x'"},
@@ -71,12 +74,12 @@ var traitCases = map[string]struct{ yes, no []string }{
 		[]string{"select @version", "set @@sql_mode=''", "set a=1, @@global.b=2"},
 	},
 	"xml_function": {
-		[]string{"select extractvalue(1, concat(0x7e, version()))", "select a from t where updatexml(1, 'x', 1)"},
-		[]string{"select extractvalue from t"},
+		[]string{"select extractvalue(1, concat(0x7e, version()))", "select a from t where updatexml(1, 'x', 1)", "select `extractvalue`(1, 2)", "select a from t where a=`updatexml`(1, 2, 3)"},
+		[]string{"select extractvalue from t", "select `updatexml` from t"},
 	},
 	"char_function": {
 		[]string{"select char(65, 66)", "select concat(char(65), 'x')", "select a from t where b=char(65)"},
-		[]string{"create table t (a char(5))", "select cast(a as char(5)) from t", "alter table t add a char(5)", "select char_length(a) from t"},
+		[]string{"select `char`(65)", "create table t (a char(5))", "select cast(a as char(5)) from t", "alter table t add a char(5)", "select char_length(a) from t"},
 	},
 }
 
