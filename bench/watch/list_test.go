@@ -94,7 +94,8 @@ func checkOthers(t *testing.T, s *watcher.Snapshot, v4, v6 session) {
 			t.Errorf("%v is taken for %+v", c, r)
 		}
 	}
-	if s.Present(watcher.Peer{Addr: stranger}) || !s.Present(watcher.Peer{Addr: v4.client}) || !s.Present(watcher.Peer{Addr: stranger, ConnectionID: v4.id}) {
+	if s.Present(watcher.Peer{Addr: stranger}) || !s.Present(watcher.Peer{Addr: v4.client}) ||
+		s.Present(watcher.Peer{Addr: stranger, ConnectionID: v4.id}) || !s.Uses(v4.id) {
 		t.Error("Present is wrong")
 	}
 	if s.Len() < 4 { // the watcher's own is there, too
