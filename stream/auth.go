@@ -138,7 +138,7 @@ func (c *Conn) acceptLogin(ok *okPacket) {
 		c.doubt = nil
 		c.status, c.statusSeen = ok.status, true
 		if ok.schemaSet {
-			c.db = c.env.name(ok.schema)
+			c.db, c.caps.tracksSchema = c.env.name(ok.schema), true
 		}
 	}
 	c.session.Encoded = c.session.Encoded[:0]

@@ -22,6 +22,7 @@ const (
 	clientZstdCompression    capability = 1 << 26
 	clientQueryAttributes    capability = 1 << 27
 	clientProgress           capability = 1 << 29 // MariaDB before 10.2, see mariadbProgress
+	serverStatusDBDropped               = 0x0100
 	serverStatusNoBackslash             = 0x0200
 	serverStatusMoreResults             = 0x0008
 	serverStatusCursor                  = 0x0040
@@ -46,7 +47,8 @@ type capabilities struct {
 	clientMariaDB capability
 	known         bool // the login was seen
 	deprecateEOF  Tri
-	attributes    Tri // COM_QUERY and COM_STMT_EXECUTE carry query attributes
+	attributes    Tri  // COM_QUERY and COM_STMT_EXECUTE carry query attributes
+	tracksSchema  bool // the server has reported its schema, and so tells when that changes
 }
 
 // agree settles the flags that change how packets are read.

@@ -12,6 +12,7 @@ func TestReadEffects(t *testing.T) {
 		schemas   []schemaChange
 		charset   charsetChange
 		collation uint16
+		unsure    bool
 	}{
 		{sql: "select 1"},
 		{sql: "use shop", schemas: []schemaChange{{result: 0, name: "shop"}}},
@@ -31,11 +32,47 @@ func TestReadEffects(t *testing.T) {
 		{sql: "set autocommit=1, @@session.character_set_client=big5", charset: charsetUnknown},
 		{sql: "set autocommit=1"},
 		{sql: "insert into names values (';')"},
+		{sql: "/*!50000 use mysql */", schemas: []schemaChange{{name: "mysql"}}},
+		{sql: "/*! use mysql*/", schemas: []schemaChange{{name: "mysql"}}},
+		{sql: "/*!40000 use*/ mysql", schemas: []schemaChange{{name: "mysql"}}},
+		{sql: "use /*!50000 mysql */", schemas: []schemaChange{{name: "mysql"}}},
+		{sql: "/*!50000*/ use mysql", schemas: []schemaChange{{name: "mysql"}}},
+		{sql: "/*!50000 /* y */ use mysql */", schemas: []schemaChange{{name: "mysql"}}},
+		{sql: "use mysql\x00", schemas: []schemaChange{{name: "mysql"}}},
+		{sql: "/*!99999 use mysql */", schemas: []schemaChange{{name: "mysql"}}, unsure: true},
+		{sql: "/*!99999 /* y */ use mysql */", schemas: []schemaChange{{name: "mysql"}}, unsure: true},
+		{sql: "/*M! use mysql */", schemas: []schemaChange{{name: "mysql"}}, unsure: true},
+		{sql: "select 1 /*!99999 ' */; use mysql; -- '", unsure: true},
+		{sql: "/*!40000 drop database x*/", schemas: []schemaChange{{name: "x", drop: true}}},
+		{sql: "drop /*!40000 database*/ x", schemas: []schemaChange{{name: "x", drop: true}}},
+		{sql: "drop database /*!32312 if exists*/ x", schemas: []schemaChange{{name: "x", drop: true}}},
+		{sql: "create or replace database x", schemas: []schemaChange{{name: "x", drop: true}}},
+		{sql: "create database x"},
+		{sql: "create or replace table x (a int)"},
+		{sql: "execute immediate 'use mysql'", unsure: true},
+		{sql: "execute immediate concat('u', 'se mysql')", unsure: true},
+		{sql: "execute immediate 'sel' 'ect 1'", unsure: true},
+		{sql: "execute immediate 'update t set a = 1';"},
+		{sql: "execute immediate 'update t set a = ?' using 1"},
+		{sql: "set statement max_statement_time=100 for drop database x", unsure: true},
+		{sql: "set statement max_statement_time=100 for select 1"},
+		{sql: "begin"},
+		{sql: "begin; use b", schemas: []schemaChange{{result: 1, name: "b"}}},
+		{sql: "begin not atomic drop database x; end", unsure: true},
+		{sql: "begin not atomic update t set a = 1; end"},
+		{sql: "if 1 then execute immediate 'use mysql'; end if", unsure: true},
+		{sql: "case 1 when 1 then drop database x; end case", unsure: true},
+		{sql: "call p(); use b", unsure: true},
+		{sql: "select 'c:\\'; use mysql; select '"},
+		{sql: "set sql_mode=''; use b", unsure: true},
 	} {
 		q := command{sql: []byte(c.sql)}
-		q.readEffects()
+		q.effects = reading(0).effects(skipBlank(q.sql), skipping)
 		if q.charset != c.charset || q.charset == charsetNamed && q.collation != c.collation {
 			t.Errorf("%q: charset %d collation %d, want %d %d", c.sql, q.charset, q.collation, c.charset, c.collation)
+		}
+		if q.unsure != c.unsure {
+			t.Errorf("%q: unsure %v, want %v", c.sql, q.unsure, c.unsure)
 		}
 		if len(q.schemas) != len(c.schemas) {
 			t.Errorf("%q: schemas %v, want %v", c.sql, q.schemas, c.schemas)
@@ -96,6 +133,49 @@ func TestTrackedSchema(t *testing.T) {
 			if db != c.name || len(got) != 3 {
 				t.Errorf("collation %d: schemas %q, want %q", c.collation, got, c.name)
 			}
+		}
+	}
+}
+
+// What the server has not told of how it reads a text is tried both ways.
+func TestReadings(t *testing.T) {
+	const (
+		windows = "select 'c:\\'; use b; select '"
+		double  = "select \"c:\\\"; use b; select \""
+		twoByte = "select '\x95\\'; use b; select '"
+	)
+	for _, c := range []struct {
+		sql         string
+		how, unsure reading
+		use, maybe  bool
+	}{
+		{windows, 0, 0, false, false},
+		{windows, plainSingle | plainDouble, 0, true, false},
+		{windows, 0, plainSingle, false, true},
+		{windows, 0, plainDouble, false, false},
+		{double, plainDouble, 0, true, false},
+		{double, 0, plainDouble, false, true},
+		{twoByte, wide, 0, true, false},
+		{twoByte, 0, wide, false, true},
+		{"select 'a'; use b", 0, allReadings, true, false},
+		{"select 'it\\'s'; use b", wide, skipping, true, false},
+	} {
+		e := c.how.effects([]byte(c.sql), c.unsure)
+		if len(e.schemas) == 1 != c.use || e.unsure != c.maybe {
+			t.Errorf("%q read as %b, unsure %b: %+v", c.sql, c.how, c.unsure, e)
+		}
+	}
+}
+
+// A USE may stand where a text is kept no more.
+func TestSchemaBehindCut(t *testing.T) {
+	for _, c := range []struct {
+		answer, db string
+	}{{"ok", " db=shop "}, {"ok 1 10\nok", " "}} {
+		out := runScriptWith(t, Config{MaxSQLBytes: 20}, "syn\ngreeting\nlogin bob shop multi\nok\nquery \"insert into t values ('a long one'); use mysql\"\n"+
+			c.answer+"\nquery \"select 1\"\nok\n")
+		if !strings.Contains(out, "command 2 Query user=bob/login"+c.db+"sql=") {
+			t.Errorf("answer %q:\n%s", c.answer, out)
 		}
 	}
 }

@@ -130,7 +130,6 @@ type Conn struct {
 
 	phase       phase
 	met         bool // its handshake was seen
-	opened      bool // or a SYN of it: what comes first is known
 	counted     bool // in tally.Connects
 	started     bool // session_start or login_failed was emitted
 	midStream   bool // joined after the login
@@ -149,6 +148,7 @@ type Conn struct {
 	dbKnown     bool
 	unconfirmed bool // user or schema are what the client asked for, the answer was withheld
 	dropped     bool // a command has dropped all statements
+	prepares    bool // a statement that may change the schema was prepared in SQL
 	userSource  UserSource
 
 	status         uint16
@@ -228,7 +228,7 @@ func NewConn(env *Env, flow probe.Flow) *Conn {
 // said: then its first bytes are known, whatever the order in which the first segments
 // come.
 func (c *Conn) Handshake(client, server uint32) {
-	c.met, c.opened = true, true
+	c.met, c.client.opened = true, true
 	c.client.start(client)
 	c.server.start(server)
 }
@@ -321,7 +321,7 @@ func (c *Conn) learn(s *probe.Segment) {
 		from.start(s.Seq)
 		if s.Flags&probe.SYN != 0 {
 			from.start(s.Seq + 1)
-			c.opened = true
+			c.client.opened = true
 		}
 	}
 	if s.Flags&probe.ACK == 0 {

@@ -88,8 +88,16 @@ func (c *Conn) applyResult(q *command, status Status) {
 	if r.told {
 		c.status, c.statusSeen = r.status, true
 	}
+	c.prepares = c.prepares || q.prepares
+	c.caps.tracksSchema = c.caps.tracksSchema && !q.untracked
+	unsure := c.schemaUnsure(q, status)
 	c.noteChange(q, status)
+	if len(q.schemas) > 0 || r.schemaOK || unsure {
+		c.schemaNs, c.schemaFrom = max(c.lastNs, q.lastNs), q.number
+	}
 	switch {
+	case unsure:
+		c.db, c.dbKnown = "", false
 	case r.schemaOK:
 		c.db, c.dbKnown = r.schema, true
 	case len(q.schemas) > 0 && status == StatusUnknown: // it may be another one now
@@ -125,9 +133,6 @@ func (c *Conn) noteChange(q *command, status Status) {
 	}
 	if q.com == ComResetConnection {
 		c.dropped = true
-	}
-	if len(q.schemas) > 0 || c.resp.schemaOK {
-		c.schemaNs, c.schemaFrom = now, q.number
 	}
 }
 

@@ -168,10 +168,9 @@ func FuzzMessages(f *testing.F) {
 			proxyHeader(append([]byte("PROXY "), b...))
 			proxyHeader(append(append([]byte(nil), proxyV2...), b...))
 		}
-		q := command{sql: b}
-		q.readEffects()
 		c := NewConn(NewEnv(Config{Params: true}, func(*Event) {}), probe.Flow{Client: netip.MustParseAddrPort("10.0.0.2:1")})
 		c.attributesLen(b)
+		c.readEffects(&command{sql: b})
 		var event Event
 		c.fillParams(&event, &command{args: b}, &statement{params: 3})
 		most := 3

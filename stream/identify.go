@@ -100,6 +100,7 @@ func (c *Conn) disown(ns int64) {
 	c.session.Encoded = c.session.Encoded[:0]
 	c.collation, c.loginCollation, c.statusSeen = 0, 0, false
 	c.loginOpen, c.login = false, nil
+	c.prepares, c.caps.tracksSchema = false, false
 	c.dropEarly()
 	if c.doubt != nil && c.doubt.connectionID == 0 { // nothing is left that a row could confirm
 		c.doubt = nil
@@ -125,7 +126,7 @@ func (c *Conn) asksForUser() bool {
 }
 
 func (c *Conn) asksForSchema() bool {
-	return slices.ContainsFunc(c.waiting, func(q command) bool { return len(q.schemas) > 0 || q.com == ComChangeUser })
+	return slices.ContainsFunc(c.waiting, func(q command) bool { return q.movesSchema() || q.com == ComChangeUser })
 }
 
 // learnStatements adds statements that were not seen being prepared.
@@ -143,7 +144,9 @@ func (c *Conn) learnStatements(known map[uint32]KnownStatement) {
 		if c.statements == nil {
 			c.statements = make(map[uint32]*statement)
 		}
-		c.statements[id] = &statement{text: x, params: unknownParams, cut: k.Truncated, lex: LexMode{Collation: 45}}
+		s := &statement{text: x, params: unknownParams, cut: k.Truncated, lex: LexMode{Collation: 45}}
+		s.readEffects(0, allReadings)
+		c.statements[id] = s
 		c.env.Stats.Statements++
 	}
 }

@@ -82,7 +82,7 @@ func (c *Conn) readProxy(b []byte) (taken int, ok bool) {
 		return len(b), true
 	}
 	c.opening = nil
-	if c.opened || c.phase == phaseLogin {
+	if c.client.opened || c.phase == phaseLogin {
 		c.fronted(client)
 	} else if client.IsValid() {
 		c.opening = &opening{client: client}

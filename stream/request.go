@@ -27,11 +27,8 @@ type command struct {
 	ack       uint32 // sequence number that the response begins with
 	piped     bool   // sent before the one before it had its response
 	flags     EventFlags
-	schemas   []schemaChange // USE statements in the text
-	login     *identity      // of COM_CHANGE_USER
-	more      int            // statements of the text behind the first
-	charset   charsetChange
-	collation uint16 // valid iff charset is charsetNamed
+	login     *identity // of COM_CHANGE_USER
+	effects             // of the text
 }
 
 // settle makes the text the command's own.
@@ -325,7 +322,7 @@ func (c *Conn) readStatement(q *command, p *packet) {
 	}
 	c.keepText(q, p, from)
 	if q.com == ComQuery {
-		q.readEffects()
+		c.readEffects(q)
 	}
 }
 

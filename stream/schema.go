@@ -1,6 +1,9 @@
 package stream
 
-import "bytes"
+import (
+	"bytes"
+	"strings"
+)
 
 // A schemaChange is a USE statement, or the argument of COM_INIT_DB: the
 // default schema changes if the server says OK to that result.
@@ -12,63 +15,6 @@ type schemaChange struct {
 
 // maxSchemaChanges bounds the USE statements remembered of one command.
 const maxSchemaChanges = 64
-
-// readEffects finds the statements of a text that change what later commands
-// mean, USE, SET NAMES, DROP DATABASE, and counts them. Almost all texts are passed over by their first
-// letter, and for having one statement only.
-func (q *command) readEffects() {
-	rest := skipBlank(q.sql)
-	if !mayHaveEffect(rest) && bytes.IndexByte(rest, ';') < 0 {
-		return
-	}
-	for i := 0; len(rest) > 0; {
-		next := nextStatement(rest)
-		one := rest[:len(rest)-len(next)]
-		switch rest[0] | 0x20 {
-		case 'u':
-			if hasUse(one) && len(q.schemas) < maxSchemaChanges {
-				if name, ok := useArgument(one[3:]); ok && len(name) <= maxNameBytes {
-					q.schemas = append(q.schemas, schemaChange{result: i, name: name})
-				}
-			}
-		case 'd':
-			if name, ok := dropArgument(one); ok && len(q.schemas) < maxSchemaChanges {
-				q.schemas = append(q.schemas, schemaChange{i, name, true})
-			}
-		case 's', '/':
-			change, collation := readCharset(one)
-			if change == charsetNamed && (i > 0 || len(skipBlank(next)) > 0) {
-				change = charsetUnknown // it holds for some of the text
-			}
-			if change > q.charset {
-				q.charset, q.collation = change, collation
-			}
-		}
-		if rest[0] != ';' {
-			i++
-		}
-		rest = skipBlank(next)
-		q.more = max(i-1, 0)
-	}
-}
-
-// mayHaveEffect looks at the first letters of a statement: USE, SET, DROP, or a
-// comment that may hold one.
-func mayHaveEffect(b []byte) bool {
-	if len(b) < 4 {
-		return false
-	}
-	switch [3]byte{b[0] | 0x20, b[1] | 0x20, b[2] | 0x20} {
-	case [3]byte{'u', 's', 'e'}, [3]byte{'s', 'e', 't'}, [3]byte{'d', 'r', 'o'}:
-		return true
-	}
-	return b[0] == '/'
-}
-
-func hasUse(b []byte) bool {
-	return len(b) > 3 && b[0]|0x20 == 'u' && b[1]|0x20 == 's' && b[2]|0x20 == 'e' &&
-		(isSpace(b[3]) || b[3] == '`' || b[3] == '"' || b[3] == '/')
-}
 
 func isSpace(ch byte) bool { return ch == ' ' || ch >= '\t' && ch <= '\r' }
 
@@ -96,87 +42,11 @@ func afterByte(b []byte, ch byte) []byte {
 	return nil
 }
 
-// dropArgument reads the schema's name of DROP DATABASE.
-func dropArgument(b []byte) (string, bool) {
-	b, ok := afterWord(b, "drop")
-	if !ok {
-		return "", false
-	}
-	rest, ok := afterWord(b, "database")
-	if !ok {
-		if rest, ok = afterWord(b, "schema"); !ok {
-			return "", false
-		}
-	}
-	if word, ok := afterWord(rest, "if"); ok {
-		rest, _ = afterWord(word, "exists")
-	}
-	return useArgument(rest)
-}
-
-// useArgument reads the schema's name behind USE.
-func useArgument(b []byte) (string, bool) {
-	b = skipBlank(b)
-	if len(b) == 0 {
-		return "", false
-	}
-	if quote := b[0]; quote == '`' || quote == '"' {
-		var name []byte
-		for i := 1; i < len(b); i++ {
-			if b[i] != quote {
-				name = append(name, b[i])
-			} else if i+1 < len(b) && b[i+1] == quote {
-				name = append(name, quote)
-				i++
-			} else {
-				return string(name), true
-			}
-		}
-		return "", false
-	}
-	n := 0
-	for n < len(b) && !isSpace(b[n]) && b[n] != ';' && b[n] != '/' && b[n] != '#' {
-		n++
-	}
-	return string(b[:n]), n > 0
-}
-
-// nextStatement returns what follows the first ';' outside of quotes and
-// comments.
-func nextStatement(b []byte) []byte {
-	for i := 0; i < len(b); i++ {
-		switch ch := b[i]; ch {
-		case ';':
-			return b[i+1:]
-		case '\'', '"', '`':
-			i = quoteEnd(b, i)
-		case '#', '-', '/':
-			if rest := skipBlank(b[i:]); len(rest) < len(b)-i {
-				i = len(b) - len(rest) - 1
-			}
-		}
-	}
-	return nil
-}
-
-// quoteEnd returns the index of the quote that closes the one at i.
-func quoteEnd(b []byte, i int) int {
-	quote := b[i]
-	for i++; i < len(b); i++ {
-		switch {
-		case b[i] == '\\' && quote != '`':
-			i++
-		case b[i] == quote:
-			return i
-		}
-	}
-	return i
-}
-
 // noteState remembers a schema or character set that the server reports, until
 // the command is reported.
 func (c *Conn) noteState(ok *okPacket) {
 	if ok.schemaSet {
+		c.caps.tracksSchema = true
 		c.resp.schema, c.resp.schemaOK, c.resp.tracked = c.env.name(ok.schema), true, true
 	}
 	if ok.charset != nil {
@@ -185,21 +55,71 @@ func (c *Conn) noteState(ok *okPacket) {
 }
 
 // applySchema notes a USE that has just been answered with OK, unless the server
-// reports its schema itself.
+// reports its schema itself. That a schema was dropped it says in its status: a
+// procedure may have done it.
 func (c *Conn) applySchema() {
 	r, q := &c.resp, &c.waiting[0]
-	if r.tracked {
+	if r.tracked || q.unsure && c.caps.tracksSchema {
 		return
 	}
+	named := false
 	for i := range q.schemas {
-		if s := &q.schemas[i]; s.result != r.results-1 {
-			continue
-		} else if s.drop {
-			if c.dbKnown && c.db == s.name {
-				r.schema, r.schemaOK = "", true
-			}
-		} else {
-			r.schema, r.schemaOK = c.env.text([]byte(q.schemas[i].name), c.collation), true
+		if s := &q.schemas[i]; s.result == r.results-1 {
+			c.changeSchema(s)
+			named = named || s.drop
 		}
+	}
+	if r.status&serverStatusDBDropped != 0 && r.told && !named && q.com == ComQuery {
+		q.unsure = true
+	}
+}
+
+// changeSchema notes that the server has executed a change.
+func (c *Conn) changeSchema(s *schemaChange) {
+	r, name := &c.resp, c.env.text([]byte(s.name), c.collation)
+	switch {
+	case !s.drop:
+		r.schema, r.schemaOK = name, true
+	case !c.dbKnown && !r.schemaOK: // it may have been another
+	case r.schemaOK && r.schema == name, !r.schemaOK && c.db == name:
+		r.schema, r.schemaOK = "", true
+	case strings.EqualFold(c.db, name) || strings.EqualFold(r.schema, name): // servers differ in whether it is the same
+		c.waiting[0].unsure = true
+	}
+}
+
+// schemaUnsure reports that the schema is not known behind a command: what its text does
+// is not known, or whether it was done. A server that reports its schema has not done it.
+func (c *Conn) schemaUnsure(q *command, status Status) bool {
+	r := &c.resp
+	if r.tracked || q.com == ComInitDB || q.com == ComDropDB {
+		return false
+	}
+	unsure := q.unsure || q.executes && (c.prepares || c.midStream) || q.truncated && r.results > 1
+	return unsure && !c.caps.tracksSchema && (r.okSeen || status != StatusOK)
+}
+
+// applyPrepared does the same for what a prepared statement has done; s is nil if its text
+// is not known.
+func (c *Conn) applyPrepared(s *statement, q *command, status Status) {
+	r := &c.resp
+	if s == nil || s.effects == nil {
+		if r.told && r.status&serverStatusDBDropped != 0 && !r.tracked && !c.caps.tracksSchema {
+			c.db, c.dbKnown, c.schemaNs, c.schemaFrom = "", false, max(c.lastNs, q.lastNs), q.number
+		}
+		return
+	}
+	if r.tracked || status == StatusError || s.effects.unsure && c.caps.tracksSchema {
+		return
+	}
+	c.schemaNs, c.schemaFrom = max(c.lastNs, q.lastNs), q.number
+	for i := range s.effects.schemas {
+		c.changeSchema(&s.effects.schemas[i])
+	}
+	switch unsure := s.effects.unsure || q.unsure; {
+	case status != StatusOK, unsure && r.okSeen:
+		c.db, c.dbKnown = "", false
+	case r.schemaOK:
+		c.db, c.dbKnown = r.schema, true
 	}
 }

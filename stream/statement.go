@@ -14,7 +14,17 @@ type statement struct {
 	lex      LexMode
 	types    []byte // two bytes for each parameter, of the last execution that told them
 	longData []longData
-	used     uint64 // the connection's command that used it last
+	used     uint64   // the connection's command that used it last
+	effects  *effects // on the schema; nil: none
+}
+
+// readEffects finds what executing the statement does to the schema.
+func (s *statement) readEffects(how, unsure reading) {
+	if rest := skipBlank(s.text.sql); mayHaveEffect(rest) {
+		if e := how.effects(rest, unsure); e.movesSchema() {
+			s.effects = &e
+		}
+	}
 }
 
 // longData is what COM_STMT_SEND_LONG_DATA sent of a parameter, its bytes not kept.
@@ -96,7 +106,9 @@ func (c *Conn) prepared(id uint32, q *command, params int) {
 	if c.statements == nil {
 		c.statements = make(map[uint32]*statement)
 	}
-	c.statements[id] = &statement{text: x, params: params, lex: c.lexMode(), used: q.number}
+	s := &statement{text: x, params: params, lex: c.lexMode(), used: q.number}
+	s.readEffects(c.reading())
+	c.statements[id] = s
 	c.lastPrepared = id
 	c.env.Stats.Statements++
 }
@@ -194,14 +206,19 @@ func (c *Conn) applyStatement(q *command, status Status) {
 		if s := c.statementOf(q); s != nil {
 			s.addLongData(q.param, q.longBytes)
 		}
-	case ComStmtExecute, ComStmtReset:
-		if s := c.statementOf(q); s != nil {
+	case ComStmtExecute, ComStmtReset, ComStmtBulkExecute:
+		s := c.statementOf(q)
+		if s != nil {
 			s.longData = s.longData[:0]
+		}
+		if q.com != ComStmtReset {
+			c.applyPrepared(s, q, status)
 		}
 	case ComChangeUser, ComResetConnection:
 		if status != StatusError {
 			c.forgetAll()
-			c.lastPrepared = 0
+			c.lastPrepared, c.prepares = 0, false
+			c.caps.tracksSchema = c.caps.tracksSchema && c.resp.tracked
 		}
 	}
 }

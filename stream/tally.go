@@ -103,7 +103,7 @@ func statementsIn(b []byte) (n, call int) {
 		if _, ok := afterWord(b, "call"); ok && call == 0 {
 			call = n
 		}
-		if compound(b) {
+		if beginsCompound(b) {
 			break
 		}
 		b = trimSpace(nextStatement(b))
@@ -118,7 +118,8 @@ func trimSpace(b []byte) []byte {
 	return b
 }
 
-func compound(b []byte) bool {
+// beginsCompound reports that a text begins with a statement that holds others (MariaDB).
+func beginsCompound(b []byte) bool {
 	if rest, ok := afterWord(b, "begin"); ok {
 		_, ok = afterWord(rest, "not")
 		return ok

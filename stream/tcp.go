@@ -23,6 +23,7 @@ type heldSegment struct {
 type half struct {
 	known     bool   // the sequence numbers below are meaningful
 	closed    bool   // FIN taken
+	opened    bool   // of the client: first is the first byte that it sent, a SYN was seen
 	holeTicks uint8  // batches that ended while the hole at holeAt was open and acknowledged
 	first     uint32 // sequence number of the first byte
 	next      uint32 // sequence number of the next byte to take
