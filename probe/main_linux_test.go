@@ -103,14 +103,21 @@ func rewire(t testing.TB, w *wire) *wire {
 	if err := unix.Bind(w.fd, &unix.SockaddrLinklayer{Ifindex: w.fromIndex}); err != nil {
 		t.Fatal(err)
 	}
-	for range 400 {
-		if d, err := net.InterfaceByName(w.to); err == nil && d.Flags&net.FlagRunning != 0 {
-			return w
+	eventually(t, "a carrier", func() bool {
+		d, err := net.InterfaceByName(w.to)
+		return err == nil && d.Flags&net.FlagRunning != 0
+	})
+	return w
+}
+
+// eventually waits for what the kernel does in its own time.
+func eventually(t testing.TB, what string, ok func() bool) {
+	t.Helper()
+	for end := time.Now().Add(time.Minute); !ok(); time.Sleep(5 * time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatalf("%s did not come", what)
 		}
-		time.Sleep(5 * time.Millisecond)
 	}
-	t.Fatal("no carrier")
-	return nil
 }
 
 func ifindex(t testing.TB, name string) int {

@@ -143,14 +143,19 @@ func TestFullBlockHasMore(t *testing.T) {
 	for i := range n {
 		w.send(t, watchedPacket(uint32(i), 1000))
 	}
-	for got := 0; ; {
+	for got, full := 0, 0; ; {
 		b, err := r.Next()
 		if err != nil {
 			t.Fatal(err)
 		}
 		got += len(b.Segments)
-		if full := len(b.Segments) > 1<<17/1200; b.More != full && len(b.Segments) > 0 {
+		if len(b.Segments) > 0 && b.More == r.block().timedOut() { // slow sending: some are not full
 			t.Errorf("a block of %d segments says more: %v", len(b.Segments), b.More)
+		}
+		if b.More {
+			if full++; len(b.Segments) < 1<<17/1200 {
+				t.Errorf("a block of %d segments is full", len(b.Segments))
+			}
 		}
 		if len(b.Segments) == 0 && (b.More || b.Behind) {
 			t.Errorf("an empty batch says more (%v) or that the reader is behind (%v)", b.More, b.Behind)
@@ -159,6 +164,9 @@ func TestFullBlockHasMore(t *testing.T) {
 			t.Errorf("with %d segments left the reader is behind: %v", left, b.Behind)
 		}
 		if got == n && len(b.Segments) == 0 {
+			if full == 0 {
+				t.Error("no block was full")
+			}
 			break
 		}
 	}
@@ -218,7 +226,7 @@ func TestFullRingEnds(t *testing.T) {
 	if b, err := r.Next(); err != io.EOF {
 		t.Errorf("%v; %v", b, err)
 	}
-	if age := time.Since(start); age > 500*time.Millisecond {
+	if age := time.Since(start); age > time.Second { // as where the ring does not look empty
 		t.Errorf("the end came after %v", age)
 	}
 }
@@ -295,7 +303,7 @@ func TestStopAfterManyRounds(t *testing.T) {
 		t.Fatal(err)
 	}
 	c := <-done
-	if took := time.Since(start); seen+len(c.segs) != 200 || took > 700*time.Millisecond {
+	if took := time.Since(start); seen+len(c.segs) != 200 || took > time.Second { // as where the ring does not look empty
 		t.Errorf("%d segments, the end took %v", seen+len(c.segs), took)
 	}
 }
@@ -309,13 +317,16 @@ func TestSetFilterLosesNothing(t *testing.T) {
 	r := g.Rings()[0]
 	done := collect(r)
 	const n, swaps = 20000, 200
-	sent := make(chan bool)
+	begun, sent := make(chan bool), make(chan bool)
 	go func() {
 		defer close(sent)
 		for i := range n {
-			w.send(t, watchedPacket(uint32(i), 10))
+			if w.send(t, watchedPacket(uint32(i), 10)); i == 0 {
+				close(begun)
+			}
 		}
 	}()
+	<-begun
 	for i := range swaps {
 		filter.Ports = []uint16{3306, uint16(4000 + i)}
 		if err := g.SetFilter(filter); err != nil {
@@ -342,8 +353,8 @@ func TestSetFilterLosesNothing(t *testing.T) {
 			t.Fatalf("segment %d: %+v after generation %d", i, s, c.segs[max(i-1, 0)].Generation)
 		}
 	}
-	if first, last := c.segs[0].Generation, c.segs[n].Generation; first > 5 || last != swaps+1 {
-		t.Errorf("generations %d to %d, want about 0 to %d", first, last, swaps+1)
+	if first, last := c.segs[0].Generation, c.segs[n].Generation; first != 0 || last != swaps+1 {
+		t.Errorf("generations %d to %d, want 0 to %d", first, last, swaps+1)
 	}
 }
 
@@ -392,11 +403,12 @@ func TestIdleBatches(t *testing.T) {
 	r := g.Rings()[0]
 	start, last := time.Now(), int64(0)
 	for i := range 5 {
+		asked := time.Now()
 		b, err := r.Next()
 		if err != nil || len(b.Segments) != 0 {
 			t.Fatalf("%d segments, %v", len(b.Segments), err)
 		}
-		if b.NowNs <= last || time.Since(time.Unix(0, b.NowNs)) > 500*time.Millisecond || time.Since(time.Unix(0, b.NowNs)) < 5*time.Millisecond {
+		if b.NowNs <= last || asked.Sub(time.Unix(0, b.NowNs)) > 500*time.Millisecond || time.Since(time.Unix(0, b.NowNs)) < 5*time.Millisecond {
 			t.Errorf("batch %d: clock at %v, before %d", i, time.Unix(0, b.NowNs), last)
 		}
 		last = b.NowNs

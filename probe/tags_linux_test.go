@@ -7,7 +7,6 @@ import (
 	"net/netip"
 	"os/exec"
 	"testing"
-	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -115,7 +114,7 @@ func TestLiveTunnelDevice(t *testing.T) {
 	if _, err := unix.Write(w.fd, frame); err != nil {
 		t.Fatal(err)
 	}
-	time.Sleep(20 * time.Millisecond) // the tunnel takes it later
+	eventually(t, "the packet from the tunnel", func() bool { return g.Rings()[0].Stats().KernelPackets > 0 })
 	if err := g.Stop(); err != nil {
 		t.Fatal(err)
 	}
