@@ -386,7 +386,7 @@ func TestNoGoroutinePerConnection(t *testing.T) {
 	out := &counter{}
 	s := NewShard(Config{}, &script{}, out)
 	s.take(&probe.Batch{Segments: batch, NowNs: second})
-	if n := runtime.NumGoroutine(); n != before {
+	if n := runtime.NumGoroutine(); n > before { // one of an earlier test may have ended
 		t.Errorf("%d goroutines with %d connections, %d before", n, connections, before)
 	}
 	if out.commands != connections || s.table.open != connections {
