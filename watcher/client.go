@@ -157,9 +157,9 @@ func (c *client) noteDenied(err error) {
 }
 
 // answered tells whether an error is the server's answer, which leaves the
-// connection in order.
+// connection in order unless it says that the server ends it.
 func answered(err error) bool {
-	return errors.As(err, new(*mysql.MySQLError))
+	return errors.As(err, new(*mysql.MySQLError)) && causeOf[number(err)] != CauseUnreachable
 }
 
 func (c *client) password() string {

@@ -95,6 +95,7 @@ var causeOf = map[uint16]Cause{
 	1044: CauseLogin, 1045: CauseLogin, 1698: CauseLogin, 1820: CauseLogin, 1862: CauseLogin, 3118: CauseLogin, 4151: CauseLogin,
 	1129: CauseHost, 1130: CauseHost,
 	1227: CauseProcessMissing,
+	1053: CauseUnreachable, 1927: CauseUnreachable, 3169: CauseUnreachable, 4031: CauseUnreachable, // the last words on a connection
 }
 
 // classify finds the cause of a failed try.

@@ -146,6 +146,29 @@ func checkState(t *testing.T, w *Watcher, cause Cause, since time.Time) {
 	}
 }
 
+// A server that ends the connection in answer to a question, because it was killed or
+// the server shuts down, is unreachable, as it is for a connection that ends between
+// two questions; the next try logs in.
+func TestEndedInAnswer(t *testing.T) {
+	for _, code := range []uint16{1053, 1927} {
+		synctest.Test(t, func(t *testing.T) {
+			m := healthy()
+			m.other = func(q string) (reply, bool) { return reply{code: code, text: "killed"}, q == fromShow }
+			f := &fakeServer{answer: m.answer}
+			w := watchFake(t, f, Config{})
+			synctest.Wait()
+			checkState(t, w, CauseUnreachable, time.Time{})
+			f.set(func() { m.other = nil })
+			time.Sleep(1100 * time.Millisecond)
+			checkState(t, w, "", time.Time{})
+			if f.logins != 2 {
+				t.Errorf("error %d: %d logins", code, f.logins)
+			}
+			w.Close()
+		})
+	}
+}
+
 // A poll and the counters do not meet at the server; who asks for counters while
 // a poll hangs waits no longer than one time-out; Close waits for neither.
 func TestOneQuestionAtATime(t *testing.T) {
