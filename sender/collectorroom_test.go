@@ -92,7 +92,7 @@ func TestReceivingGoesOn(t *testing.T) {
 // A client that makes no progress loses its connection long before the batch would be
 // too late: it holds room that others need.
 func TestCollectorDropsSlowClients(t *testing.T) {
-	c, _ := collect(t, CollectorConfig{Timeout: time.Hour, Silence: 50 * time.Millisecond, Outputs: []Output{{Name: "mem", Sink: &memSink{}}}})
+	c, _ := collect(t, CollectorConfig{Timeout: time.Hour, Silence: time.Second, Outputs: []Output{{Name: "mem", Sink: &memSink{}}}})
 	silent := dialFrame(t, c, maxThriftFrame, 1)
 	drip := dialFrame(t, c, maxThriftFrame, 0)
 	go func() {

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"strings"
 	"testing"
-	"time"
 
 	"sqlwitness/stream"
 )
@@ -33,12 +32,7 @@ func TestNotices(t *testing.T) {
 		lane.Flush()
 	}
 	close(sink.wait)
-	for deadline := time.Now().Add(5 * time.Second); s.Stats().Queued > 0; {
-		if time.Now().After(deadline) {
-			t.Fatal("the queue is not delivered")
-		}
-		time.Sleep(time.Millisecond)
-	}
+	eventually(t, "the queue is delivered", func() bool { return s.Stats().Queued == 0 })
 	s.Announce(Notice{Type: TypeAgentReport, TimeNs: 9, Fields: []byte(`,"n":1`)})
 	lane.Flush()
 	s.Lane(1).Flush()

@@ -95,6 +95,12 @@ func putEvents(s *Sender, n int) {
 	l.Flush()
 }
 
+// roomy waits until the queue of the first output has room for a few hundred events.
+func roomy(t *testing.T, s *Sender) {
+	t.Helper()
+	eventually(t, "room in the queue", func() bool { _, used, _ := s.queue.all[0].backlog(); return used < 0.75 })
+}
+
 // While the sink is down events go to disk, and come back in order.
 func TestOutletSpools(t *testing.T) {
 	st := &station{down: true}
@@ -103,7 +109,7 @@ func TestOutletSpools(t *testing.T) {
 	for range 20 { // 4 MB through a queue of 2 MB
 		putEvents(s, 300)
 		balanced(t, s.Stats())
-		time.Sleep(30 * time.Millisecond)
+		roomy(t, s)
 	}
 	eventually(t, "all on disk", func() bool { return s.Stats().Spooled == 6000 })
 	if x := s.Stats(); x.Refused != 0 || x.Queued != 0 || x.Retries == 0 || !errors.Is(s.Down(0), errDown) {
@@ -131,7 +137,7 @@ func TestOutletRelievesTheQueue(t *testing.T) {
 	s := NewTo(Config{Mask: true, QueueBytes: 32 * chunkBytes}, Output{Name: "s", Records: st, Spool: testSpool(t, t.TempDir()), BatchBytes: 30_000})
 	for range 30 {
 		putEvents(s, 200)
-		time.Sleep(20 * time.Millisecond)
+		roomy(t, s)
 	}
 	if x := s.Stats(); x.Refused != 0 || x.Spooled == 0 || x.Retries != 0 {
 		t.Errorf("%+v", x)

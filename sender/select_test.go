@@ -296,9 +296,7 @@ func TestShapeIsStudiedInBackground(t *testing.T) {
 	s := New(Config{Mask: true}, out)
 	l, e := s.Lane(0), benchEvent("select a from t union select b from mysql.user")
 	l.Put(e)
-	for deadline := time.Now().Add(10 * time.Second); s.ShapeStats().Studied == 0 && time.Now().Before(deadline); {
-		time.Sleep(time.Millisecond)
-	}
+	eventually(t, "the shape is studied", func() bool { return s.ShapeStats().Studied > 0 })
 	l.Put(e)
 	l.Flush()
 	if err := s.Close(); err != nil {
@@ -337,12 +335,7 @@ func TestShapeIsOfferedAgain(t *testing.T) {
 		t.Errorf("postponed %d times", n)
 	}
 	s.worker = idle
-	for deadline := time.Now().Add(10 * time.Second); time.Now().Before(deadline); time.Sleep(time.Millisecond) {
-		if l.examine(e); l.facts.shape.parsed() {
-			return
-		}
-	}
-	t.Error("never studied")
+	eventually(t, "the shape is studied", func() bool { l.examine(e); return l.facts.shape.parsed() })
 }
 
 // A verdict that was made before the shape was studied is made anew.
@@ -357,9 +350,7 @@ func TestVerdictFollowsTheShape(t *testing.T) {
 	if l.Put(e); l.selector.verdict.alerts != 0 {
 		t.Fatal("studied at once")
 	}
-	for deadline := time.Now().Add(10 * time.Second); s.ShapeStats().Studied == 0 && time.Now().Before(deadline); {
-		time.Sleep(time.Millisecond)
-	}
+	eventually(t, "the shape is studied", func() bool { return s.ShapeStats().Studied > 0 })
 	if l.Put(e); l.selector.verdict.alerts != 1 {
 		t.Error("the verdict is the old one")
 	}
@@ -402,12 +393,7 @@ func TestShapeStorm(t *testing.T) {
 		t.Errorf("%+v", st)
 	}
 	e := benchEvent(fmt.Sprintf("select a%d from t%d where b in (select c from u) and d = 'x'", total-1, total-1))
-	for deadline := time.Now().Add(20 * time.Second); time.Now().Before(deadline); time.Sleep(time.Millisecond) {
-		if l.examine(e); l.facts.shape.parsed() {
-			return
-		}
-	}
-	t.Error("a shape that was postponed is never studied")
+	eventually(t, "a shape that was postponed is studied", func() bool { l.examine(e); return l.facts.shape.parsed() })
 }
 
 // What selection costs must not be allocated.
