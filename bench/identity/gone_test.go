@@ -45,7 +45,7 @@ func TestGone(t *testing.T) {
 		return c
 	}
 	older := open("ann")
-	a := capture(t, srv, setting{device: ns.Device, prefix: ns.Prefix()})
+	a := capture(t, srv, setting{device: ns.Device, prefix: ns.Prefix(), wait: time.Minute}) // the machine may be slow
 	younger, stays := open("bob"), open("cleo")
 	for i, c := range []*client{older, younger, stays} {
 		sendMarked(t, c, users[i], i+1)

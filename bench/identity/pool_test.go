@@ -166,7 +166,8 @@ func TestPool(t *testing.T) {
 			}
 			srv := startServer(t, o)
 			pool := openPool(t, srv)
-			a := capture(t, srv, setting{timeout: 30 * time.Second})
+			// How many polls it takes to find a connection idle, and so its schema, is chance.
+			a := capture(t, srv, setting{timeout: 30 * time.Second, wait: time.Minute})
 			eventually(t, "the watcher", 30*time.Second, func() bool { return len(a.states()) > 0 })
 			workAll(t, pool)
 			events := a.finish(t)

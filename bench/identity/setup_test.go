@@ -105,6 +105,7 @@ type setting struct {
 	device   string // empty = lo
 	prefix   []string
 	timeout  time.Duration // of the watcher's questions; 0 = the agent's default
+	wait     time.Duration // of events for their user; 0 = the agent's default
 	ring     string        // more keys of the capture; empty = none
 	alone    bool          // no watcher
 	metrics  string        // address; empty = none
@@ -147,8 +148,12 @@ func (s setting) write(t *testing.T, dir string, port int) string {
 	}
 	text := fmt.Sprintf("capture: {interfaces: [%s], ports: [%d]%s}\nmask: off\nevents: {output: json}\n", or(s.device, "lo"), port, s.ring)
 	if !s.alone {
-		text += fmt.Sprintf("watch: {address: '127.0.0.1:%d', user: %s, password_file: %s, interval: 1s, timeout: %v}\n",
-			port, or(s.account, "watch"), file, timeout)
+		wait := ""
+		if s.wait != 0 {
+			wait = fmt.Sprintf(", identity_wait: %v", s.wait)
+		}
+		text += fmt.Sprintf("watch: {address: '127.0.0.1:%d', user: %s, password_file: %s, interval: 1s, timeout: %v%s}\n",
+			port, or(s.account, "watch"), file, timeout, wait)
 	}
 	text += fmt.Sprintf("metrics: {listen: %q}\n", s.metrics)
 	config := filepath.Join(dir, "config.yaml")
