@@ -211,6 +211,7 @@ func TestReported(t *testing.T) {
 				values, _ := scrape(t, agent.metrics)
 				return values[`sqlwitness_spooled_events{sink="kafka"}`] >= 3
 			})
+			waitFor(t, "the trouble to be told", func() bool { return len(agent.lines("sink is down, events wait")) > 0 })
 			down := agent.lines("sink is down, events wait")
 			if len(down) != 1 || !strings.Contains(down[0], "cause="+c.cause+" ") {
 				t.Fatalf("one line with cause %s was to be told: %s", c.cause, agent.log.String())
@@ -291,10 +292,11 @@ func TestConsumeAlerts(t *testing.T) {
 	}
 	c := begin(t, "consume", fmt.Sprintf("consume: {brokers: [%q], topic: events, alerts: audit}\n", broker))
 	waitFor(t, "the trouble to be told", func() bool { return len(c.lines("findings cannot be written, nothing is read")) > 0 })
-	values, _ := scrape(t, c.metrics)
-	if up, ok := values["sqlwitness_consume_alerts_up"]; !ok || up != 0 {
-		t.Errorf("consume_alerts_up is %v", up)
-	}
+	waitFor(t, "consume_alerts_up to be 0", func() bool {
+		values, _ := scrape(t, c.metrics)
+		up, ok := values["sqlwitness_consume_alerts_up"]
+		return ok && up == 0
+	})
 	makeTopic(t)(port)
 	c.state(t, "sqlwitness_consume_alerts_up")
 	c.end(t)
@@ -320,12 +322,17 @@ func TestReceiveReports(t *testing.T) {
 	defer reader.Process.Kill()
 	taker.state(t, `sqlwitness_sink_state{cause="unreachable",sink="kafka"}`)
 	waitFor(t, "the agent to tell", func() bool { return strings.Contains(log.String(), "cause=unavailable") })
+	waitFor(t, "the collector to tell", func() bool { return len(taker.lines("sink is down, events wait")) > 0 })
 	if down := taker.lines("sink is down, events wait"); len(down) != 1 || !strings.Contains(down[0], "connection refused") {
 		t.Errorf("the log: %s", taker.log.String())
 	}
-	values, _ := scrape(t, taker.metrics)
-	if values[`sqlwitness_receive_events_total{class="failed"}`] == 0 || values[`sqlwitness_receive_events_total{class="acknowledged"}`] != 0 {
-		t.Errorf("failed %v", values)
+	var values map[string]float64
+	waitFor(t, "events that failed", func() bool {
+		values, _ = scrape(t, taker.metrics)
+		return values[`sqlwitness_receive_events_total{class="failed"}`] > 0
+	})
+	if values[`sqlwitness_receive_events_total{class="acknowledged"}`] != 0 {
+		t.Errorf("acknowledged %v", values)
 	}
 }
 
