@@ -78,7 +78,9 @@ state_file: %q
 	kill := func(a *agent.Agent) (d death) {
 		d.before = time.Now()
 		a.Kill()
-		d.after, d.records = time.Now(), size(t, name)
+		d.after = time.Now()
+		within(t, 30*time.Second, "what the agent had sent to be in the topic", p.idle)
+		d.records = size(t, name)
 		d.spooled = waiting(t, filepath.Join(spool, "kafka"))
 		time.Sleep(300 * time.Millisecond)
 		d.restarted = time.Now()

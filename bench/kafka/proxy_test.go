@@ -109,15 +109,21 @@ func (p *proxy) serve(client net.Conn) {
 		delete(p.conns, behind)
 	}()
 	asked := make(chan bool, 1000) // of each request: is it a delivery; answers come in order
+	var open atomic.Int64          // requests without an answer
+	var left atomic.Bool           // the client has gone: what it had asked is done all the same
 	go func() {
-		defer behind.Close()
 		for {
 			frame, err := readFrame(client)
 			if err != nil {
+				if left.Store(true); open.Load() == 0 {
+					behind.Close()
+				}
 				return
 			}
+			open.Add(1)
 			asked <- p.delivers(frame[4:])
 			if _, err := behind.Write(frame); err != nil {
+				behind.Close()
 				return
 			}
 		}
@@ -127,10 +133,18 @@ func (p *proxy) serve(client net.Conn) {
 		if err != nil || <-asked && p.keptBack() {
 			return
 		}
-		if _, err := client.Write(frame); err != nil {
+		_, err = client.Write(frame)
+		if rest := open.Add(-1); rest == 0 && (err != nil || left.Load()) {
 			return
 		}
 	}
+}
+
+// idle tells that no connection is open, and all that came over one is done.
+func (p *proxy) idle() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return len(p.conns) == 0
 }
 
 func (p *proxy) keptBack() bool {

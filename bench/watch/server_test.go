@@ -37,7 +37,7 @@ var accounts = strings.Join([]string{
 	"CREATE USER boss@'nowhere.example';",
 	"GRANT ALL ON *.* TO boss@'nowhere.example';",
 	"CREATE DATABASE shop; CREATE DATABASE stock;",
-	"CREATE DEFINER=boss@'nowhere.example' PROCEDURE stock.wait() SQL SECURITY DEFINER SELECT SLEEP(20);",
+	"CREATE DEFINER=boss@'nowhere.example' PROCEDURE stock.wait() SQL SECURITY DEFINER SELECT SLEEP(120);",
 	"CREATE TABLE shop.t (a INT); INSERT INTO shop.t VALUES (1), (2), (3);",
 	"",
 }, "\n")
