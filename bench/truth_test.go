@@ -86,6 +86,9 @@ func (v variant) run(t *testing.T) {
 		otherClients(ctx, t, p, srv)
 	}
 	took := time.Since(began)
+	if err := load.Gone(ctx, srv.Socket); err != nil {
+		t.Fatal(err)
+	}
 	if err := a.Stop(); err != nil {
 		t.Fatal(err)
 	}

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"sqlwitness/bench/agent"
+	"sqlwitness/bench/load"
 	"sqlwitness/bench/mariadb"
 )
 
@@ -34,6 +35,9 @@ func TestClients(t *testing.T) {
 	srv := startServer(ctx, t)
 	events, stop := startAgent(ctx, t, dir, srv.Port)
 	runs := runAll(ctx, t, kits, Job{Host: "127.0.0.1", Port: srv.Port, Dir: dir, Sizes: FullSizes})
+	if err := load.Gone(ctx, srv.Socket); err != nil {
+		t.Fatal(err)
+	}
 	stop()
 	srv.Shutdown()
 	sessions, err := serverLogs(srv)

@@ -27,6 +27,9 @@ func TestRecordAgreesWithServer(t *testing.T) {
 	if got := truth.Count(sessions); got < n {
 		t.Errorf("sent %d commands, want at least %d", got, n)
 	}
+	if err := Gone(ctx, srv.Socket); err != nil {
+		t.Fatal(err)
+	}
 	srv.Shutdown()
 	server, err := truth.Server(truth.Logs{General: srv.GeneralLog, Slow: srv.SlowLog, Audit: srv.AuditLog})
 	if err != nil {

@@ -125,3 +125,19 @@ func Socket(ctx context.Context, path, statement string) (string, error) {
 	}
 	return string(out), nil
 }
+
+// Gone waits until the server with this socket has let all its clients go: it works on
+// a Quit, and logs it, when it gets round to it, and one that is stopped does not.
+func Gone(ctx context.Context, path string) error {
+	for {
+		out, err := Socket(ctx, path, "SELECT COUNT(*) FROM information_schema.PROCESSLIST WHERE COMMAND <> 'Daemon'")
+		if err != nil || strings.TrimSpace(out) == "1" {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("wait for the end of all sessions: %w", ctx.Err())
+		case <-time.After(50 * time.Millisecond):
+		}
+	}
+}
