@@ -12,6 +12,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 
 	"github.com/go-sql-driver/mysql"
@@ -28,7 +29,8 @@ type multiplexer struct {
 
 	mu       sync.Mutex
 	sessions map[int]*session
-	last     int // session id
+	last     int          // session id
+	polls    atomic.Int64 // of the table of sessions
 }
 
 // A backend is a connection to the server.
@@ -159,6 +161,7 @@ func (m *multiplexer) serve(conn net.Conn) {
 func (m *multiplexer) processlist(extended bool) (rows [][]string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	m.polls.Add(1)
 	for _, s := range m.sessions {
 		b := s.backend
 		if b == nil {
