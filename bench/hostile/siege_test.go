@@ -213,12 +213,16 @@ func checkDear(t *testing.T, churn bool, limit float64, a attack) *siege {
 	normal := min(usual(t, churn), usual(t, churn))
 	s := besiege(t, worker.Config{}, a)
 	c := s.cost()
-	for tries := 0; c > limit*normal && c < 4*limit*normal && tries < 2 && !s.cut; tries++ {
-		c = min(c, suffer(t, worker.Config{}, a).cost())
+	ratio := c / normal
+	// A machine may also be fast for the moment in which the ordinary traffic ran.
+	for tries := 0; ratio > limit && ratio < 4*limit && tries < 2 && !s.cut; tries++ {
+		normal = min(usual(t, churn), usual(t, churn))
+		c = suffer(t, worker.Config{}, a).cost()
+		ratio = min(ratio, c/normal)
 	}
-	t.Logf("%.0f ns for a unit of work, %.0f in ordinary traffic: %.2f times as much", c, normal, c/normal)
-	if c > limit*normal {
-		t.Errorf("a unit of work costs %.1f times as much as in ordinary traffic, %.0f are allowed", c/normal, limit)
+	t.Logf("%.0f ns for a unit of work, %.0f in ordinary traffic: %.2f times as much", c, normal, ratio)
+	if ratio > limit {
+		t.Errorf("a unit of work costs %.1f times as much as in ordinary traffic, %.0f are allowed", ratio, limit)
 	}
 	return s
 }
