@@ -110,10 +110,12 @@ func (r *run) reports(t *testing.T) []*Report {
 	return all
 }
 
-// finish ends the agent, and returns its last report and what the truth finds in its
-// events.
+// finish ends the agent when what was done before is in the events, and returns its last
+// report and what the truth finds in its events.
 func (r *run) finish(t *testing.T, truth *Truth) (last *Report, audited int) {
 	t.Helper()
+	done := time.Now()
+	eventually(t, "a report of silence", func() bool { all := r.reports(t); return all[len(all)-1].Silent(done) })
 	if err := r.Stop(); err != nil {
 		t.Fatal(err)
 	}

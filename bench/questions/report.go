@@ -48,6 +48,14 @@ func (r *Report) String() string {
 	return string(b)
 }
 
+// Silent tells whether a report of after a time tells of an interval in which nobody but
+// the agent asked, and no more was audited: what came before is worked off. One without
+// an interval has nothing that could be under way.
+func (r *Report) Silent(after time.Time) bool {
+	const own = 20 // questions of the agent between two reports
+	return r.Time.After(after) && (r.Interval == nil || r.Interval.Questions <= own && r.Interval.Audited <= own)
+}
+
 // ReadReports finds the reports in an agent's events that come after its first
 // reading of the server. The last line need not be whole.
 func ReadReports(events io.Reader) (all []*Report, err error) {
