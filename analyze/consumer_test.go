@@ -86,7 +86,7 @@ func consumeUntil(t *testing.T, cfg Config, done func(*Consumer) bool) Stats {
 	defer cancel()
 	ended := make(chan error, 1)
 	go func() { ended <- c.Run(ctx) }()
-	for deadline := time.Now().Add(20 * time.Second); !done(c); time.Sleep(10 * time.Millisecond) {
+	for deadline := time.Now().Add(time.Minute); !done(c); time.Sleep(10 * time.Millisecond) {
 		if time.Now().After(deadline) {
 			t.Fatalf("%+v", c.Stats())
 		}
