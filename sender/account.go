@@ -1,5 +1,7 @@
 package sender
 
+import "sqlwitness/stream"
+
 // An account is a name in an account statement: the ranges of its user and of
 // its host, with their quotes. The host is empty where none is given.
 // https://dev.mysql.com/doc/refman/8.4/en/account-names.html
@@ -97,6 +99,7 @@ func (x *lexer) privilegesRead() {
 	st := &x.st
 	if st.command.verb == kwGrant || st.command.verb == kwRevoke {
 		x.accounts = x.accounts[:min(st.roles, len(x.accounts))]
+		x.lacks = x.lacks&^stream.FlagAccountsCut | st.lacked
 		st.expect, st.list, st.proxy = st.proxy, false, false
 	}
 }
@@ -134,7 +137,9 @@ func (x *lexer) account(s []byte, i, j int) int {
 		}
 		a.host = span{start: int32(host), end: int32(end)}
 	}
-	if !x.nested && !x.blind && len(x.accounts) < maxListed {
+	if x.nested || x.blind || len(x.accounts) >= maxListed {
+		x.lacks |= stream.FlagAccountsCut
+	} else {
 		x.accounts = append(x.accounts, a)
 	}
 	return end

@@ -71,6 +71,10 @@ func (l *Lane) textClassesOf() classSet {
 	return f.firstSeen | l.masker.best.classes
 }
 
+// classDoubt tells whether the statement at hand may be one of classDDL or classAccount
+// behind what was read of it.
+func (l *Lane) classDoubt() bool { return l.facts.lexed && l.masker.best.open }
+
 // classesOf are the classes that a text of these statements has.
 func classesOf(commands []sqlCommand) (set classSet) {
 	for _, c := range commands {

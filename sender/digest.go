@@ -8,6 +8,8 @@ import (
 
 	"github.com/pingcap/tidb/pkg/parser"
 	_ "github.com/pingcap/tidb/pkg/parser/test_driver" // the values of the parser's AST
+
+	"sqlwitness/stream"
 )
 
 // An analysis is what is known of a shape. It does not change, but for
@@ -23,6 +25,9 @@ type analysis struct {
 	touched
 	traits  traitSet
 	guessed bool // the tables are
+	// lacks are the flags of the lists that may lack something, because there was too
+	// much or not all of the form was looked at.
+	lacks stream.EventFlags
 
 	// The JSON of the above, as far as it does not depend on the event.
 	json analysisJSON
@@ -54,6 +59,7 @@ type analyst struct {
 	bare   scan    // the form without the comments that some servers skip
 	skips  touched // its tables
 	parser *parser.Parser
+	rest   bool // there was more in the form than was looked at
 }
 
 const (
@@ -66,37 +72,57 @@ const (
 // look reads the tokens of the beginning of a form: its traits and a guess at its
 // tables.
 func (a *analyst) look(shape uint64, form []byte, statements int) *analysis {
-	return a.tokens(shape, form[:min(len(form), maxLookBytes)], statements)
+	return a.tokens(newShapeJob(shape, form, maxLookBytes, statements))
 }
 
-func (a *analyst) tokens(shape uint64, form []byte, statements int) *analysis {
-	a.scan.run(form)
-	res := &analysis{shape: shape, touched: a.scan.guessTables(), traits: a.scan.traits(statements)}
-	if inner := a.scan.prepared(); inner != nil {
+func (a *analyst) tokens(j shapeJob) *analysis {
+	a.scan.run(j.form)
+	res := &analysis{shape: j.shape, touched: a.scan.guessTables(), traits: a.scan.traits(j.statements)}
+	inner, more := a.scan.prepared()
+	a.rest = j.rest || more || a.scan.cut
+	if inner != nil {
 		a.inner.run(inner)
 		res.touched.merge(a.inner.guessTables())
 		res.traits |= a.inner.traits(1)
+		a.rest = a.rest || a.inner.cut
 	}
 	if a.skips = (touched{}); len(a.scan.skipped) > 0 {
 		a.bare.run(a.scan.withoutSkipped())
 		a.skips = a.bare.guessTables()
 		res.touched.merge(a.skips)
-		res.traits |= a.bare.traits(statements)
+		res.traits |= a.bare.traits(j.statements)
+		a.rest = a.rest || a.bare.cut
 	}
 	res.guessed = len(res.tables) > 0
-	res.json = encodeAnalysis(res)
+	res.end(a.rest)
 	return res
+}
+
+// end ends the making of an analysis. rest says that there was more in the form than was
+// looked at.
+func (a *analysis) end(rest bool) {
+	a.lacks = 0
+	if a.cut || rest {
+		a.lacks |= stream.FlagTablesCut
+	}
+	if rest {
+		a.lacks |= stream.FlagTraitsCut
+	}
+	a.json = encodeAnalysis(a)
 }
 
 // study reads the tokens of a whole form, and parses it. Text that does not parse
 // has a digest all the same.
 func (a *analyst) study(shape uint64, form []byte, statements int) *analysis {
-	form = form[:min(len(form), maxFormBytes)]
-	res := a.tokens(shape, form, statements)
-	text := strings.ToValidUTF8(string(bytes.ReplaceAll(form, []byte("/*M!"), []byte("/*!"))), "\ufffd")
+	return a.do(newShapeJob(shape, form, maxFormBytes, statements))
+}
+
+func (a *analyst) do(j shapeJob) *analysis {
+	res := a.tokens(j)
+	text := strings.ToValidUTF8(string(bytes.ReplaceAll(j.form, []byte("/*M!"), []byte("/*!"))), "\ufffd")
 	res.digest = digestOf(text)
 	if t, ok := a.parse(text); ok {
-		if inner := a.scan.prepared(); inner != nil {
+		if inner, _ := a.scan.prepared(); inner != nil {
 			if more, ok := a.parse(strings.ToValidUTF8(string(inner), "\ufffd")); ok {
 				t.merge(more)
 			} else {
@@ -107,7 +133,7 @@ func (a *analyst) study(shape uint64, form []byte, statements int) *analysis {
 		t.merge(a.skips)
 		res.touched, res.guessed = t, len(t.tables) > parsed
 	}
-	res.json = encodeAnalysis(res)
+	res.end(a.rest)
 	return res
 }
 
@@ -139,13 +165,16 @@ func (a *analyst) parse(text string) (t touched, ok bool) {
 	return tablesOf(stmts), true
 }
 
-// prepared is the statement inside of the string that PREPARE or EXECUTE IMMEDIATE
-// takes, if it has been kept.
-func (s *scan) prepared() []byte {
+// prepared is the statement inside of the first string that PREPARE or EXECUTE IMMEDIATE
+// takes, if it has been kept. more says that there are others.
+func (s *scan) prepared() (first []byte, more bool) {
 	for i, t := range s.tokens {
 		if t.kind == tokenText && t.end-t.start > 2 && (s.is(i-1, wordImmediate) || s.is(i-1, wordFrom) && s.is(i-3, wordPrepare)) {
-			return s.text[t.start+1 : t.end-1]
+			if first != nil {
+				return first, true
+			}
+			first = s.text[t.start+1 : t.end-1]
 		}
 	}
-	return nil
+	return first, false
 }

@@ -65,7 +65,7 @@ func (l *Lane) appendJSON(dst []byte, e *stream.Event) []byte {
 		dst = appendSessionEnd(dst, e)
 	}
 	dst = l.appendSelection(dst)
-	dst = appendFlags(dst, e.Flags|f.flags(), f.invalid)
+	dst = appendFlags(dst, l.flags(e), f.invalid)
 	if e.SessionSeq > 0 {
 		dst = appendUintField(dst, `,"session_seq":`, e.SessionSeq)
 	}
@@ -108,8 +108,12 @@ func (l *Lane) appendStatement(dst []byte, e *stream.Event) []byte {
 	if f.lexed && f.limits.lists && len(l.masker.best.accounts) > 0 {
 		dst = l.appendAccounts(dst, e)
 	}
-	if len(e.Params) > 0 && f.limits.lists && !l.s.cfg.Mask {
-		dst = l.appendParams(dst, e)
+	if len(e.Params) > 0 && !l.s.cfg.Mask {
+		if f.limits.lists {
+			dst = l.appendParams(dst, e)
+		} else {
+			f.cutParams = true
+		}
 	}
 	return dst
 }

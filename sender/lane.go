@@ -49,17 +49,43 @@ type facts struct {
 	accounts  []byte // scratch of one name
 }
 
-// flags are those that encoding adds to the event's own.
-func (f *facts) flags() stream.EventFlags {
-	var flags stream.EventFlags
+// flags are those of e, and those that reading and encoding it add.
+func (l *Lane) flags(e *stream.Event) stream.EventFlags {
+	f := &l.facts
+	flags := e.Flags | l.lacks()
 	if f.cutParams {
-		flags = stream.FlagParamsCut
+		flags |= stream.FlagParamsCut
 	}
 	if f.shape != nil && f.shape.guessed {
 		flags |= stream.FlagTablesGuessed
 	}
-	if f.shape != nil && f.shape.cut {
+	if f.rendered && !f.limits.lists {
+		flags |= l.leftOff()
+	}
+	return flags
+}
+
+// lacks are the flags of the lists of the statement at hand that may lack something.
+func (l *Lane) lacks() stream.EventFlags {
+	f := &l.facts
+	if !f.lexed {
+		return 0
+	}
+	lacks := l.masker.best.lacks
+	if f.shape != nil {
+		lacks |= f.shape.lacks
+	}
+	return lacks
+}
+
+// leftOff are the flags of the lists that an event too large for them goes without.
+func (l *Lane) leftOff() (flags stream.EventFlags) {
+	f := &l.facts
+	if f.shape != nil && len(f.shape.tables) > 0 {
 		flags |= stream.FlagTablesCut
+	}
+	if f.lexed && len(l.masker.best.accounts) > 0 {
+		flags |= stream.FlagAccountsCut
 	}
 	return flags
 }

@@ -1,5 +1,7 @@
 package sender
 
+import "sqlwitness/stream"
+
 // A class is what a byte begins where a token may begin.
 type class uint8
 
@@ -122,7 +124,10 @@ type lexer struct {
 	noStatement bool       // which holds something that is no statement
 	inner       sqlCommand // the most privileged statement of it
 
-	found      int // non-empty statements
+	found      int               // non-empty statements
+	lacks      stream.EventFlags // lists that may lack what could not be read, or had no room
+	open       bool              // the text goes on behind its end, perhaps with a statement of another kind
+	hides      bool              // a statement of another kind may stand where this one goes on
 	commands   []sqlCommand
 	accounts   []account
 	firstSpan  int  // of the current statement
@@ -150,10 +155,23 @@ func (x *lexer) run(sql []byte, r reading) {
 	x.careful = x.loose || r.charset.twoByte()
 	x.spans, x.commands, x.accounts = x.spans[:0], x.commands[:0], x.accounts[:0]
 	x.found, x.firstSpan, x.inside, x.nested, x.anySecrets, x.special = 0, 0, commentNone, false, false, false
-	x.st, x.optional, x.blind = newStatement(), false, false
+	x.st, x.optional, x.blind, x.lacks = newStatement(), false, false, 0
 	x.scan(sql, 0)
 	x.endComment()
+	x.endText()
 	x.endStatement()
+}
+
+// endText notes what may stand behind the end of a text that goes on.
+func (x *lexer) endText() {
+	x.hides = x.multi || x.st.phase != phaseDone || x.st.grammar != grammarPlain
+	x.open = x.truncated && x.hides
+	if x.truncated {
+		x.lacks |= stream.FlagTablesCut | stream.FlagTraitsCut
+	}
+	if x.open {
+		x.lacks |= stream.FlagAccountsCut
+	}
 }
 
 // scan lexes s[i:]; s is a prefix of x.sql.
@@ -290,7 +308,10 @@ func (x *lexer) mask(start, end int, k spanKind, f form) {
 func (x *lexer) giveUp(s []byte, start, next int) int {
 	x.special = true
 	x.mask(start, len(s), spanText, formText)
-	x.blind = x.blind || start < len(s)
+	if start < len(s) {
+		x.blind = true
+		x.lacks |= stream.FlagTablesCut | stream.FlagTraitsCut
+	}
 	return next
 }
 

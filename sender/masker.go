@@ -39,6 +39,10 @@ type lexed struct {
 	accounts []account
 	secret   bool
 	classes  classSet // of the commands
+	// lacks are the flags of the lists that may lack something which the text holds.
+	lacks stream.EventFlags
+	// open: the text may hold a statement of another kind behind what was read.
+	open bool
 }
 
 // maxReadBytes bounds the bytes that are read for one statement, in up to 24
@@ -73,16 +77,18 @@ func (m *Masker) read(sql []byte, mode stream.LexMode, o Options) {
 	m.doubted = d.any
 	if d.any && d.readings(r)*len(sql) > maxReadBytes {
 		m.maskFrom(d.first(sql), len(sql))
+		m.best.unread(x)
 	} else if d.any {
 		m.union = append(m.union[:0], x.spans...)
 		d.others(r, func(r reading) {
 			x.run(sql, r)
 			m.merge = unite(m.merge[:0], m.union, x.spans)
 			m.union, m.merge = m.merge, m.union
+			before := *m.best
 			if topRank(x.commands) > topRank(m.best.commands) {
 				m.best.take(x)
 			}
-			m.best.secret = m.best.secret || x.anySecrets
+			m.best.join(&before, x)
 		})
 		m.spans = m.union
 		m.dropMasked()
@@ -92,6 +98,8 @@ func (m *Masker) read(sql []byte, mode stream.LexMode, o Options) {
 		m.skip(sql, r)
 		if 2*d.readings(r)*len(sql) <= maxReadBytes {
 			d.others(r, func(r reading) { m.skip(sql, r) })
+		} else if d.any {
+			m.best.unread(x)
 		}
 	}
 	x.sql = nil
@@ -112,7 +120,7 @@ func (m *Masker) skip(sql []byte, r reading) {
 	}
 	m.best.classes = classesOf(m.best.commands)
 	m.best.found = max(m.best.found, x.found)
-	m.best.secret = m.best.secret || x.anySecrets
+	m.best.join(m.best, x)
 	m.dropMasked()
 }
 
@@ -154,6 +162,23 @@ func (l *lexed) take(x *lexer) {
 	l.commands = append(l.commands[:0], x.commands...)
 	l.accounts = append(l.accounts[:0], x.accounts...)
 	l.classes = classesOf(l.commands)
+	l.lacks, l.open = x.lacks, x.open
+}
+
+// join adds to l what is true of a text if it is in one of its readings: before and x.
+func (l *lexed) join(before *lexed, x *lexer) {
+	l.secret = before.secret || x.anySecrets
+	l.lacks = before.lacks | x.lacks
+	l.open = before.open || x.open
+}
+
+// unread says that not all readings were tried, of which x is one.
+func (l *lexed) unread(x *lexer) {
+	l.lacks |= stream.FlagTablesCut | stream.FlagTraitsCut
+	if x.hides {
+		l.open = true
+		l.lacks |= stream.FlagAccountsCut
+	}
 }
 
 // appendKey appends all that l says of sql.
@@ -189,6 +214,7 @@ func topRank(commands []sqlCommand) rank {
 
 // dropMasked forgets the accounts that some reading takes for a literal.
 func (m *Masker) dropMasked() {
+	before := len(m.best.accounts)
 	m.best.accounts = slices.DeleteFunc(m.best.accounts, func(a account) bool {
 		end := max(a.user.end, a.host.end)
 		for _, s := range m.spans {
@@ -198,6 +224,9 @@ func (m *Masker) dropMasked() {
 		}
 		return false
 	})
+	if len(m.best.accounts) < before {
+		m.best.lacks |= stream.FlagAccountsCut
+	}
 }
 
 // unite appends the union of two lists of spans that are each in order. Spans

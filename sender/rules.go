@@ -6,6 +6,8 @@ import (
 	"math"
 	"strings"
 	"sync"
+
+	"sqlwitness/stream"
 )
 
 // A RuleConfig is one rule. When is an expression (github.com/expr-lang/expr,
@@ -165,8 +167,32 @@ var fieldsOfStage = func() (masks [stages]uint64) {
 	return masks
 }()
 
+// fieldsLacking are the fields, as bits, of lists that the flags say lack something.
+func fieldsLacking(flags stream.EventFlags) (mask uint64) {
+	if flags&stream.FlagTablesCut != 0 {
+		mask |= fieldsTables
+	}
+	if flags&stream.FlagAccountsCut != 0 {
+		mask |= fieldAccounts
+	}
+	if flags&stream.FlagTraitsCut != 0 {
+		mask |= fieldTraits
+	}
+	return mask
+}
+
+// The bits of the lists that may lack something. They never change.
+var (
+	fieldsTables  = fieldBit("tables") | fieldBit("tables_written")
+	fieldAccounts = fieldBit("accounts")
+	fieldTraits   = fieldBit("traits")
+	fieldsListed  = fieldsTables | fieldAccounts | fieldTraits
+)
+
+func fieldBit(name string) uint64 { return 1 << ruleFieldByName[name] }
+
 // fieldText is the bit of `sql`. It never changes.
-var fieldText = uint64(1) << ruleFieldByName["sql"]
+var fieldText = fieldBit("sql")
 
 func appendFieldNames(names []string, mask uint64) []string {
 	for i, f := range ruleFields {

@@ -60,33 +60,46 @@ func compile(when string) (parts [stages][]term, err error) {
 		return parts, err
 	}
 	ast.Walk(&tree.Node, walker(refuseInner))
-	var nodes [stages]ast.Node
+	var nodes [stages][2]ast.Node // without and with a list that may lack something
 	for _, n := range conjuncts(tree.Node, nil) {
-		st := stageOf(fieldsOf(n))
+		mask := fieldsOf(n)
+		st, with := stageOf(mask), 0
+		if mask&fieldsListed != 0 {
+			with = 1
+		}
 		if t, ok := comparison(n); ok {
 			parts[st] = append(parts[st], t)
-		} else if nodes[st] == nil {
-			nodes[st] = n
+		} else if nodes[st][with] == nil {
+			nodes[st][with] = n
 		} else {
-			nodes[st] = &ast.BinaryNode{Operator: "and", Left: nodes[st], Right: n}
+			nodes[st][with] = &ast.BinaryNode{Operator: "and", Left: nodes[st][with], Right: n}
 		}
 	}
-	for st, n := range nodes {
-		if n == nil {
-			continue
-		}
-		t := term{mask: fieldsOf(n)}
-		for i := range ruleFields {
-			if t.mask&(1<<i) != 0 {
-				t.fields = append(t.fields, i)
+	for st, both := range nodes {
+		for _, n := range both {
+			if n == nil {
+				continue
 			}
+			t, err := newTerm(&parser.Tree{Node: n, Source: tree.Source})
+			if err != nil {
+				return parts, err
+			}
+			parts[st] = append(parts[st], t)
 		}
-		if t.program, err = compileNode(&parser.Tree{Node: n, Source: tree.Source}); err != nil {
-			return parts, err
-		}
-		parts[st] = append(parts[st], t)
 	}
 	return parts, nil
+}
+
+// newTerm compiles a part of a condition.
+func newTerm(tree *parser.Tree) (t term, err error) {
+	t.mask = fieldsOf(tree.Node)
+	for i := range ruleFields {
+		if t.mask&(1<<i) != 0 {
+			t.fields = append(t.fields, i)
+		}
+	}
+	t.program, err = compileNode(tree)
+	return t, err
 }
 
 // refuseInner refuses what names no field of an event: all that an expression is

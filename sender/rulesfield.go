@@ -230,7 +230,7 @@ func eventFields() []ruleField {
 			}
 			return serverStatus(e.ServerStatus)
 		}),
-		list("flags", st, func(l *Lane, e *event) []string { return flagNames(e.Flags | l.facts.flags()) }),
+		list("flags", st, func(l *Lane, e *event) []string { return flagNames(l.flags(e)) }),
 		text("end_reason", st, func(_ *Lane, e *event) string { return e.EndReason.String() }),
 		text("visibility", st, func(_ *Lane, e *event) string {
 			if e.Kind == stream.KindCommand {

@@ -22,6 +22,9 @@ import (
 // A kept event is one with an alert or of a class that is always kept; otherwise
 // the first rule with another action that matches decides, and behind them
 // sampling.
+//
+// Where a list that a rule names lacks something (see Lane.lacks) the rule is in doubt,
+// whatever it says of the list. An event that a rule in doubt may decide is kept.
 type selector struct {
 	rules    *Rules
 	vm       vm.VM
@@ -34,6 +37,8 @@ type selector struct {
 
 	// The event at hand.
 	unknown uint64 // rules that were not evaluated for want of a field
+	doubted uint64 // rules that were evaluated on a list that lacks something
+	untrue  uint64 // those of them that were false
 	session *sessionVerdict
 	verdict verdict
 }
@@ -44,6 +49,7 @@ type verdict struct {
 	match         uint64 // rules that matched
 	alerts        uint64 // those of them whose alerts were not left off
 	classes       classSet
+	doubt         bool     // a rule or class that would keep it may have missed it
 	sampler       *sampler // that kept it; nil: it was sure to be kept
 }
 
@@ -76,7 +82,7 @@ func (l *Lane) selectEarly(e *stream.Event) bool {
 		s.use(r)
 	}
 	r := s.rules
-	s.unknown, s.session = 0, nil
+	s.unknown, s.doubted, s.untrue, s.session = 0, 0, 0, nil
 	s.verdict = verdict{classes: eventClasses(e) & r.classes}
 	if len(r.rules) == 0 && (r.keepAll || s.verdict.classes != 0) {
 		s.verdict.keep = true
@@ -102,18 +108,25 @@ func (l *Lane) selectLate(e *stream.Event) bool {
 		return s.verdict.keep
 	}
 	s.verdict.classes |= l.textClassesOf() & s.rules.classes
+	s.verdict.doubt = l.classDoubt() && s.rules.classes&(classDDL|classAccount) != 0
 	if len(s.rules.rules) == 0 {
 		return l.decide(e, 0)
 	}
 	return l.decide(e, l.matchEvent(e, l.matchShape(e, s.verdict.match)))
 }
 
-// matchShape takes from match the rules whose part of stageShape is false.
+// matchShape takes from match the rules whose part of stageShape is false. Verdicts in
+// doubt are not kept: what is lacking is no part of the key.
 func (l *Lane) matchShape(e *stream.Event, match uint64) uint64 {
 	s := &l.selector
 	ask := match & s.rules.has[stageShape]
 	if ask == 0 {
 		return match
+	}
+	if l.lacks() != 0 {
+		yes, unknown := l.evaluate(e, stageShape, ask)
+		s.unknown |= unknown
+		return match&^ask | yes
 	}
 	key := scramble(l.verdictKey(e) ^ s.session.key)
 	v := &s.shapes[key%shapeSlots]
@@ -157,23 +170,33 @@ func (l *Lane) matchEvent(e *stream.Event, match uint64) uint64 {
 }
 
 // evaluate evaluates the parts that the rules in ask have in a stage. unknown are
-// those for which a field was not known.
+// those for which a field was not known. Rules in doubt are noted, and match.
 func (l *Lane) evaluate(e *stream.Event, st stage, ask uint64) (match, unknown uint64) {
+	s, lacking := &l.selector, fieldsLacking(l.lacks())
 	for ; ask != 0; ask &= ask - 1 {
 		i := bits.TrailingZeros64(ask)
-		yes := true
-		for k := range l.selector.rules.rules[i].parts[st] {
-			t := &l.selector.rules.rules[i].parts[st][k]
+		yes, doubted, untrue := true, false, false
+		for k := range s.rules.rules[i].parts[st] {
+			t := &s.rules.rules[i].parts[st][k]
 			result, known := l.evaluateTerm(e, t, i)
 			if !known {
 				unknown |= 1 << i
 			}
-			if yes = yes && result; !yes {
+			if t.mask&lacking != 0 {
+				doubted, untrue = true, untrue || !result
+			} else if yes = result; !yes {
 				break
 			}
 		}
-		if yes {
-			match |= 1 << i
+		if !yes {
+			continue
+		}
+		match |= 1 << i
+		if doubted {
+			s.doubted |= 1 << i
+		}
+		if untrue {
+			s.untrue |= 1 << i
 		}
 	}
 	return match, unknown
@@ -207,6 +230,11 @@ func (l *Lane) evaluateTerm(e *stream.Event, t *term, rule int) (result, known b
 func (l *Lane) decide(e *stream.Event, match uint64) bool {
 	s := &l.selector
 	v, r := &s.verdict, s.rules
+	doubted := match & s.doubted
+	deciders := match & r.deciders
+	v.doubt = v.doubt || doubted&r.alerts&s.untrue != 0
+	match &^= s.untrue
+	s.unknown |= doubted
 	v.decided, v.match = true, match
 	if match|s.unknown != 0 {
 		s.count(match)
@@ -219,12 +247,13 @@ func (l *Lane) decide(e *stream.Event, match uint64) bool {
 			s.counts[i].limited++
 		}
 	}
-	v.keep = v.alerts != 0 || v.classes != 0
+	first := deciders & -deciders
+	v.keep = v.alerts != 0 || v.classes != 0 || v.doubt || first&doubted != 0
 	if v.keep {
 		return true
 	}
 	by := &r.sampler
-	if first := match & r.deciders; first != 0 {
+	if first != 0 {
 		i := bits.TrailingZeros64(first)
 		rule := &r.rules[i]
 		switch rule.action {

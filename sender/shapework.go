@@ -24,10 +24,17 @@ type shapeWorker struct {
 	done    sync.WaitGroup
 }
 
+// A shapeJob is a form to look at: its beginning, if it is longer.
 type shapeJob struct {
 	shape      uint64
 	form       []byte
+	rest       bool // the form is longer
 	statements int
+}
+
+// newShapeJob borrows the first most bytes of a form.
+func newShapeJob(shape uint64, form []byte, most, statements int) shapeJob {
+	return shapeJob{shape, form[:min(len(form), most)], len(form) > most, statements}
 }
 
 const (
@@ -48,17 +55,18 @@ func newShapeWorker(c *shapeCache, share float64, burst time.Duration) *shapeWor
 // offer gives the worker a copy of a form, unless too much waits. It does not
 // block.
 func (w *shapeWorker) offer(shape uint64, form []byte, statements int) bool {
-	form = form[:min(len(form), maxFormBytes)]
-	if len(w.jobs) == cap(w.jobs) || w.waiting.Load()+int64(len(form)) > maxJobBytes {
+	j := newShapeJob(shape, form, maxFormBytes, statements)
+	if len(w.jobs) == cap(w.jobs) || w.waiting.Load()+int64(len(j.form)) > maxJobBytes {
 		w.cache.stats.postponed.Add(1)
 		return false
 	}
-	w.waiting.Add(int64(len(form)))
+	w.waiting.Add(int64(len(j.form)))
+	j.form = append([]byte(nil), j.form...)
 	select {
-	case w.jobs <- shapeJob{shape, append([]byte(nil), form...), statements}:
+	case w.jobs <- j:
 		return true
 	default:
-		w.waiting.Add(-int64(len(form)))
+		w.waiting.Add(-int64(len(j.form)))
 		w.cache.stats.postponed.Add(1)
 		return false
 	}
@@ -82,7 +90,7 @@ func (w *shapeWorker) run() {
 		}
 		w.waiting.Add(-int64(len(j.form)))
 		begin := time.Now()
-		w.cache.put(a.study(j.shape, j.form, j.statements))
+		w.cache.put(a.do(j))
 		w.cache.stats.studied.Add(1)
 		now := time.Now()
 		credit = min(credit+time.Duration(float64(now.Sub(last))*w.share), w.burst) - now.Sub(begin)

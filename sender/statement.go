@@ -1,6 +1,10 @@
 package sender
 
-import "slices"
+import (
+	"slices"
+
+	"sqlwitness/stream"
+)
 
 // A phase says what the next word of a statement decides.
 type phase uint8
@@ -47,7 +51,8 @@ type statement struct {
 	list       bool // a comma may separate account names
 	proxy      bool // GRANT PROXY ON account
 	credential uint8
-	roles      int // accounts found before this statement
+	roles      int               // accounts found before this statement
+	lacked     stream.EventFlags // FlagAccountsCut, if it was set before
 
 	keepNumbers uint8
 	prepare     bool       // a string here is SQL
@@ -193,7 +198,7 @@ func (x *lexer) verb(k keyword) {
 		st.phase, st.grammar = phaseSet, grammarSet
 	case kwGrant, kwRevoke:
 		st.phase, st.grammar, st.expect, st.list = phaseDone, grammarAccount, true, true
-		st.roles = len(x.accounts)
+		st.roles, st.lacked = len(x.accounts), x.lacks&stream.FlagAccountsCut
 	case kwShow:
 		st.phase, st.grammar, st.last = phaseDone, grammarShow, kwShow
 	case kwPrepare:

@@ -22,7 +22,7 @@ const (
 type touched struct {
 	tables  []tableName // all
 	written []tableName // those of them whose contents or definition it changes
-	cut     bool        // there were more than maxTables
+	cut     bool        // there may be more: there were more than maxTables, or not all was looked at
 }
 
 func (t *touched) add(n tableName, write bool) {

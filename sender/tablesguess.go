@@ -8,6 +8,7 @@ import "strings"
 // than one too few.
 func (s *scan) guessTables() touched {
 	g := guess{s: s}
+	g.cut = s.cut
 	g.commonTables()
 	for i := 0; i < len(s.tokens); i++ {
 		t := s.tokens[i]
@@ -133,20 +134,22 @@ func (g *guess) from(i int) {
 	if g.verb == wordRevoke || g.verb == wordPrepare || g.verb == wordExecute {
 		return
 	}
-	g.list(i+1, s.deletes(i))
+	g.list(i+1, g.deletes(i))
 }
 
 // deletes tells whether FROM at i names what is deleted from: no SELECT stands
 // between it and DELETE.
-func (s *scan) deletes(i int) bool {
-	for k := i - 1; k >= max(i-maxLookBack, 0); k-- {
-		switch s.at(k).word {
+func (g *guess) deletes(i int) bool {
+	least := max(i-maxLookBack, 0)
+	for k := i - 1; k >= least; k-- {
+		switch g.s.at(k).word {
 		case wordDelete:
 			return true
 		case wordSelect, wordFrom:
 			return false
 		}
 	}
+	g.cut = g.cut || least > 0 && g.verb == wordDelete
 	return false
 }
 

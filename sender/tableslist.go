@@ -18,7 +18,11 @@ func (g *guess) skip(i int) int {
 // list takes a table's name at i, and those behind it in a list with commas.
 func (g *guess) list(i int, write bool) {
 	s, open := g.s, 0
-	for from := i; g.steps < maxTokens; from = i {
+	for from := i; ; from = i {
+		if g.steps >= maxTokens {
+			g.cut = true
+			return
+		}
 		i = g.skip(i)
 		if !s.subquery(i) {
 			for ; s.opens(i); i++ {

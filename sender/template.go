@@ -205,7 +205,7 @@ func plainString(b []byte, quote byte) int {
 // whose reading depends on nothing but what a template compares. limit is the most
 // that an event shows of a statement.
 func (ts *templateCache) learn(key uint64, sql []byte, mode stream.LexMode, multi bool, shape *analysis, m *Masker, limit int) {
-	if key == 0 || !m.plain || m.best.secret || len(m.best.accounts) > 0 || firstHigh(sql) < len(sql) {
+	if key == 0 || !m.plain || m.best.secret || len(m.best.accounts) > 0 || m.best.lacks != 0 || firstHigh(sql) < len(sql) {
 		return
 	}
 	if ts.sets == nil {

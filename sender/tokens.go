@@ -41,6 +41,7 @@ type scan struct {
 	executable bool // /*! or /*M!
 	inside     bool // of a comment that is SQL, at the place at hand
 	trailing   bool // the text ends in a -- or # comment, or in one that is open
+	cut        bool // there are more than maxTokens
 
 	skipped [][2]int // where comments stand that only some servers run
 	skips   bool     // the last of them is open
@@ -57,7 +58,8 @@ func (s *scan) run(text []byte) {
 	s.inWord, s.executable, s.inside, s.trailing = false, false, false, false
 	s.skipped, s.skips = s.skipped[:0], false
 	touching := -1 // where a comment ended that began right behind a word
-	for i := 0; i < len(text) && len(s.tokens) < maxTokens; {
+	i := 0
+	for i < len(text) && len(s.tokens) < maxTokens {
 		if end := s.comment(i); end > 0 {
 			if s.endsWord(i) || touching == i {
 				touching = end
@@ -109,6 +111,7 @@ func (s *scan) run(text []byte) {
 		s.trailing = false
 		i = end
 	}
+	s.cut = i < len(text)
 }
 
 func (s *scan) add(t token, start, end int) {

@@ -110,13 +110,15 @@ const (
 	FlagUnconfirmed
 	FlagOverlapConflict
 	FlagTablesGuessed
+	FlagAccountsCut
+	FlagTraitsCut
 )
 
 // EventFlagNames are the values of the `flags` field in the order of their bits.
 var EventFlagNames = [...]string{"mid_stream", "gap_before", "request_gap", "response_gap",
 	"response_not_captured", "command_cut", "snapped", "no_statement_text", "user_late",
 	"user_unknown", "tables_cut", "params_cut", "charset_guessed", "unconfirmed",
-	"overlap_conflict", "tables_guessed"}
+	"overlap_conflict", "tables_guessed", "accounts_cut", "traits_cut"}
 
 // Tri is a truth value that may be unknown; the zero value is unknown.
 type Tri uint8
