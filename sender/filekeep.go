@@ -18,11 +18,11 @@ import (
 // before NAME is removed. So a crash leaves NAME, or both, or NAME.gz alone; the next
 // keeper reads NAME.gz to its end before it trusts it.
 type keeper struct {
-	cfg  FileSinkConfig
-	dir  fileDir
-	base string
-	now  func() time.Time
-	told warnings
+	cfg   FileSinkConfig
+	dir   fileDir
+	base  string
+	clock steadyClock
+	told  warnings
 
 	wake, quit chan struct{}
 	done       sync.WaitGroup
@@ -45,7 +45,7 @@ const keepEvery = 10 * time.Minute
 var errQuit = errors.New("closed")
 
 func newKeeper(cfg FileSinkConfig, dir fileDir, base string, now func() time.Time) *keeper {
-	k := &keeper{cfg: cfg, dir: dir, base: base, now: now, told: warnings{to: cfg.Warn}, wake: make(chan struct{}, 1), quit: make(chan struct{})}
+	k := &keeper{cfg: cfg, dir: dir, base: base, clock: newSteadyClock(now), told: warnings{to: cfg.Warn}, wake: make(chan struct{}, 1), quit: make(chan struct{})}
 	if entries, err := dir.list(); err == nil {
 		if files, _ := renamedFiles(base, entries); len(files) > 0 {
 			k.last = files[len(files)-1].stamp
@@ -151,7 +151,8 @@ func (k *keeper) safe() error {
 }
 
 // tidy removes parts and what is too old or too many, and returns the oldest file
-// that is not compressed.
+// that is not compressed. Age counts once the clock has gone steadily for a while: a
+// minute with a wrong one must not cost the files.
 func (k *keeper) tidy() (*renamed, error) {
 	entries, err := k.dir.list()
 	if err != nil {
@@ -164,10 +165,12 @@ func (k *keeper) tidy() (*renamed, error) {
 			errs = append(errs, k.dir.remove(name))
 		}
 	}
+	_, wall, steady := k.clock.look()
+	ages := k.cfg.MaxAge > 0 && steady >= graceOf(k.cfg.MaxAge)
 	var next *renamed
 	for i := range files {
 		r := &files[i]
-		aged := k.cfg.MaxAge > 0 && k.now().Sub(r.stamp) > k.cfg.MaxAge
+		aged := ages && wall.Sub(r.stamp) > k.cfg.MaxAge
 		if len(files)-i > k.cfg.MaxFiles || aged {
 			errs = append(errs, k.removeBoth(r))
 		} else if next == nil && r.plain {

@@ -13,7 +13,7 @@ import (
 type SpoolConfig struct {
 	Dir      string        // one for each sink; created if need be
 	MaxBytes int64         // on disk; default 2 GiB, at least 1 MiB
-	MaxAge   time.Duration // default 7 days
+	MaxAge   time.Duration // default 7 days; see Spool.expire
 	MinFree  float64       // share of the file system that is left alone; default 0.1, negative = none
 	Sync     time.Duration // how much time a power failure may cost; default 1 s
 }
@@ -41,6 +41,7 @@ type Spool struct {
 	cfg   SpoolConfig
 	files spoolFiles
 	now   func() time.Time
+	clock steadyClock
 
 	syncing sync.Mutex // held while files are synced, before mu
 
@@ -118,7 +119,7 @@ func openSpool(cfg SpoolConfig, files spoolFiles, now func() time.Time) (*Spool,
 	if cfg.Sync <= 0 {
 		cfg.Sync = DefaultSpoolSync
 	}
-	s := &Spool{cfg: cfg, files: files, now: now, framer: newFramer()}
+	s := &Spool{cfg: cfg, files: files, now: now, clock: newSteadyClock(now), framer: newFramer()}
 	if err := s.load(); err != nil {
 		return nil, err
 	}

@@ -162,10 +162,12 @@ func TestSpoolNamesWhatItDropsOfEarlierRuns(t *testing.T) {
 		l.s.retire()
 	}
 	l.s.Close()
-	s := memSpool(t, l.d.reboot(killed), SpoolConfig{})
+	disk := l.d.reboot(killed)
+	s := memSpool(t, disk, SpoolConfig{})
 	var c chunk
 	s.read(&c, 1)
 	s.ack()
+	disk.now = disk.now.Add(steadyGrace)
 	for _, g := range s.segments[:2] {
 		g.last = g.last.Add(-DefaultSpoolAge - 1)
 	}

@@ -252,9 +252,21 @@ func (s *Spool) room(n int64) error {
 	return nil
 }
 
-// expire drops segments whose last record is too old.
+// expire drops segments whose last record is too old. The age of this run's is by the
+// monotonic clock. Of what earlier runs left only the time of the file is known: it counts
+// once the clock has gone steadily for a while, or one minute with a wrong clock would
+// cost all of it. Until then it is delivered, or dropped for the room that it takes.
 func (s *Spool) expire() {
-	for len(s.segments) > 0 && s.now().Sub(s.segments[0].last) > s.cfg.MaxAge && s.segments[0].size > 0 {
+	now, wall, steady := s.clock.look()
+	for len(s.segments) > 0 && s.segments[0].size > 0 {
+		g := s.segments[0]
+		age := now.Sub(g.last)
+		if g.spans == nil {
+			age = wall.Sub(g.last)
+		}
+		if age <= s.cfg.MaxAge || g.spans == nil && steady < graceOf(s.cfg.MaxAge) {
+			return
+		}
 		s.drop(&s.stats.DroppedAge)
 	}
 }

@@ -131,7 +131,7 @@ func (s saslConfig) sender(key string) (sender.SASLConfig, error) {
 type spoolConfig struct {
 	Dir      string        `yaml:"dir" doc:"directory where events wait while a remote sink is down, one folder for each; empty: they wait in memory only"`
 	MaxBytes int64         `yaml:"max_bytes" doc:"bytes on disk for each sink; beyond them the oldest events are dropped and counted; from 1048576"`
-	MaxAge   time.Duration `yaml:"max_age" doc:"older events are dropped; 1m to 8760h"`
+	MaxAge   time.Duration `yaml:"max_age" doc:"older events are dropped, an earlier run's once the clock has gone for an hour without being set; 1m to 8760h"`
 	MinFree  float64       `yaml:"min_free" doc:"share of the file system that is left alone; 0 to 0.9"`
 	Sync     time.Duration `yaml:"sync" doc:"how much a power failure may cost; 10ms to 1m"`
 }
