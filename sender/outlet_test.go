@@ -13,6 +13,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"sqlwitness/stream"
 )
 
 var errDown = errors.New("down for the test")
@@ -362,4 +364,28 @@ func TestKilled(t *testing.T) {
 		}
 		last = n
 	}
+}
+
+func balanced(t *testing.T, st Stats) {
+	t.Helper()
+	if st.Put+st.Inherited != st.Refused+st.Written+st.Unwanted+st.Failed+st.Queued+st.Spooled+st.SpoolDropped {
+		t.Errorf("does not add up: %+v", st)
+	}
+}
+
+// putAll puts n events of every kind into each lane.
+func putAll(s *Sender, lanes, n int) {
+	var wg sync.WaitGroup
+	for i := range lanes {
+		wg.Go(func() {
+			l := s.Lane(i)
+			events := []*stream.Event{benchEvent(select200), {Kind: stream.KindSessionStart, Session: &stream.Session{}, TimeNs: 1796000000123456789}}
+			events[0].DurationNs = 25e6
+			for k := range n {
+				l.Put(events[k%2])
+			}
+			l.Flush()
+		})
+	}
+	wg.Wait()
 }
