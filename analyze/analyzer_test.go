@@ -43,41 +43,53 @@ func event(agent, boot string, lane, seq int, more string) []byte {
 	return fmt.Appendf(nil, `{"v":1,"type":"command","time":"2026-01-01T00:00:00Z","agent":%q,"boot":%q,"lane":%d,"seq":%d%s}`, agent, boot, lane, seq, more)
 }
 
+// A partition is one of a topic, whose lines a new analyzer is given one by one.
+type partition struct {
+	*member
+	t      *testing.T
+	now    time.Time // when they come
+	offset int64     // of the next line
+}
+
+func newPartition(t *testing.T, inventory ...string) *partition {
+	t.Helper()
+	p := &partition{member: newMember(t, "", noRules), t: t, now: time.Now()}
+	p.agents = newAgents(inventory, time.Minute, p.now)
+	return p
+}
+
+func (p *partition) give(line []byte) {
+	p.t.Helper()
+	if err := p.take(0, p.offset, line, p.now); err != nil {
+		p.t.Fatal(err)
+	}
+	p.offset++
+}
+
 // Gaps are told per agent, boot and lane; what a report explains is told too.
 func TestAnalyzerCompleteness(t *testing.T) {
-	var f findings
-	s, _ := loadState("")
-	now := time.Now()
-	a := newAnalyzer(noRules, s, newAgents([]string{"db1", "db2", "db9"}, time.Minute, now), f.take)
-	offset := int64(0)
-	take := func(b []byte) {
-		t.Helper()
-		if err := a.take(0, offset, b, now); err != nil {
-			t.Fatal(err)
-		}
-		offset++
-	}
+	p := newPartition(t, "db1", "db2", "db9")
 	for _, seq := range []int{1, 2, 5, 6, 6, 4, 10} {
-		take(event("db1", "b1", 0, seq, ""))
+		p.give(event("db1", "b1", 0, seq, ""))
 	}
-	take(event("db1", "b1", 1, 7, "")) // another lane, begun before
-	take(event("db1", "b2", 0, 1, "")) // another run
-	take(event("db3", "b1", 0, 1, "")) // not in the inventory
-	take([]byte(`{"type":"agent_report","time":"2026-01-01T00:00:00Z","agent":"db1","boot":"b1","lane":0,"seq":14,"seq_from":1,"seq_to":13,"holes":[[7,8],[100,200]],"sink_holes":{"file":[[9,9]]}}`))
-	take([]byte(`{"type":"agent_report","time":"2026-01-01T00:00:00Z","agent":"db1","boot":"b1","lane":0,"seq":15,"holes":{"of":"another schema"}}`))
-	take([]byte("no event"))
-	take([]byte(`{"time":"2026-01-01T00:00:00Z","agent":"db1"}`))
-	if got := f.said("gap", "agent", "boot", "lane", "from", "to", "count"); !slices.Equal(got, []string{"db1 b1 0 3 4 2", "db1 b1 0 7 9 3", "db1 b1 0 11 13 3"}) {
+	p.give(event("db1", "b1", 1, 7, "")) // another lane, begun before
+	p.give(event("db1", "b2", 0, 1, "")) // another run
+	p.give(event("db3", "b1", 0, 1, "")) // not in the inventory
+	p.give([]byte(`{"type":"agent_report","time":"2026-01-01T00:00:00Z","agent":"db1","boot":"b1","lane":0,"seq":14,"seq_from":1,"seq_to":13,"holes":[[7,8],[100,200]],"sink_holes":{"file":[[9,9]]}}`))
+	p.give([]byte(`{"type":"agent_report","time":"2026-01-01T00:00:00Z","agent":"db1","boot":"b1","lane":0,"seq":15,"holes":{"of":"another schema"}}`))
+	p.give([]byte("no event"))
+	p.give([]byte(`{"time":"2026-01-01T00:00:00Z","agent":"db1"}`))
+	if got := p.f.said("gap", "agent", "boot", "lane", "from", "to", "count"); !slices.Equal(got, []string{"db1 b1 0 3 4 2", "db1 b1 0 7 9 3", "db1 b1 0 11 13 3"}) {
 		t.Errorf("gaps %q", got)
 	}
-	if got := f.said("gap_explained", "lane", "from", "to", "why"); !slices.Equal(got, []string{"0 7 8 given up by the agent's queue or spool", "0 9 9 given up by the agent's queue or spool for file"}) {
+	if got := p.f.said("gap_explained", "lane", "from", "to", "why"); !slices.Equal(got, []string{"0 7 8 given up by the agent's queue or spool", "0 9 9 given up by the agent's queue or spool for file"}) {
 		t.Errorf("explained %q", got)
 	}
-	if got := f.said("agent_unlisted", "agent"); !slices.Equal(got, []string{"db3"}) {
+	if got := p.f.said("agent_unlisted", "agent"); !slices.Equal(got, []string{"db3"}) {
 		t.Errorf("unlisted %q", got)
 	}
-	a.summarize(now)
-	sum := f.lines[len(f.lines)-1]
+	p.summarize(p.now)
+	sum := p.f.lines[len(p.f.lines)-1]
 	for name, want := range map[string]float64{"events": 12, "missing": 7, "explained": 3, "repeated": 1, "late": 1, "bad": 2} {
 		if sum[name] != want {
 			t.Errorf("%s = %v, want %v", name, sum[name], want)
@@ -86,20 +98,20 @@ func TestAnalyzerCompleteness(t *testing.T) {
 	if lanes := sum["lanes"].([]any); len(lanes) != 4 || lanes[0].(map[string]any)["last"] != 15.0 || lanes[0].(map[string]any)["agent"] != "db1" {
 		t.Errorf("%v", sum["lanes"])
 	}
-	if a.stats.Messages != a.stats.Events+a.stats.Bad+a.stats.Again {
-		t.Errorf("%+v", a.stats)
+	if p.stats.Messages != p.stats.Events+p.stats.Bad+p.stats.Again {
+		t.Errorf("%+v", p.stats)
 	}
-	a.tick(now.Add(2 * time.Minute))
-	a.tick(now.Add(3 * time.Minute))
-	if got := f.said("agent_silent", "agent", "silent_s"); !slices.Equal(got, []string{"db1 120", "db3 120"}) {
+	p.tick(p.now.Add(2 * time.Minute))
+	p.tick(p.now.Add(3 * time.Minute))
+	if got := p.f.said("agent_silent", "agent", "silent_s"); !slices.Equal(got, []string{"db1 120", "db3 120"}) {
 		t.Errorf("silent %q", got)
 	}
-	if got := f.said("agent_never_seen", "agent"); !slices.Equal(got, []string{"db2", "db9"}) {
+	if got := p.f.said("agent_never_seen", "agent"); !slices.Equal(got, []string{"db2", "db9"}) {
 		t.Errorf("never seen %q", got)
 	}
-	now = now.Add(4 * time.Minute)
-	take(event("db3", "b1", 0, 2, ""))
-	if got := f.said("agent_back", "agent"); !slices.Equal(got, []string{"db3"}) {
+	p.now = p.now.Add(4 * time.Minute)
+	p.give(event("db3", "b1", 0, 2, ""))
+	if got := p.f.said("agent_back", "agent"); !slices.Equal(got, []string{"db3"}) {
 		t.Errorf("back %q", got)
 	}
 }
@@ -194,42 +206,31 @@ func TestReadInventory(t *testing.T) {
 // What a run had sent and did not come is named when the next begins, and so is the
 // time in which nobody watched, once for all lanes.
 func TestAnalyzerRunBefore(t *testing.T) {
-	var f findings
-	s, _ := loadState("")
-	now := time.Now()
-	a := newAnalyzer(noRules, s, newAgents(nil, time.Minute, now), f.take)
-	offset := int64(0)
-	take := func(b []byte) {
-		t.Helper()
-		if err := a.take(0, offset, b, now); err != nil {
-			t.Fatal(err)
-		}
-		offset++
-	}
+	p := newPartition(t)
 	start := func(boot string, lane int, more string) []byte {
 		return fmt.Appendf(nil, `{"v":1,"type":"agent_start","time":"2026-01-01T00:00:09Z","agent":"db1","boot":%q,"lane":%d,"seq":1%s}`, boot, lane, more)
 	}
 	killed := `,"previous_boot":"b1","previous_clean":false,"previous_seqs":[5,2,9],"blind_from":"2026-01-01T00:00:03Z"`
-	take(start("b1", 0, "")) // the first run of all
-	take(event("db1", "b1", 0, 2, ""))
-	take(event("db1", "b1", 1, 1, ""))
-	take(event("db1", "b1", 1, 2, ""))
-	take(start("b2", 0, killed))
-	take(start("b2", 0, killed)) // comes twice
-	take(start("b2", 1, killed))
-	take(start("b2", 2, killed)) // of that lane nothing was ever seen
-	take(start("b2", 3, killed)) // a lane more than before
-	take(event("db1", "b2", 1, 2, ""))
-	take(start("b3", 0, `,"previous_boot":"b2","previous_clean":true,"previous_seqs":[1,3],"blind_from":"2026-01-01T00:00:08Z"`))
-	take(start("b3", 1, `,"previous_boot":"b2","previous_clean":true,"previous_seqs":[1,3],"blind_from":"2026-01-01T00:00:08Z"`))
-	take(event("db1", "b1", 0, 4, "")) // out of a spool after all
-	if got := f.said("gap", "boot", "lane", "from", "to", "count"); !slices.Equal(got, []string{"b1 0 3 5 3", "b2 1 3 3 1"}) {
+	p.give(start("b1", 0, "")) // the first run of all
+	p.give(event("db1", "b1", 0, 2, ""))
+	p.give(event("db1", "b1", 1, 1, ""))
+	p.give(event("db1", "b1", 1, 2, ""))
+	p.give(start("b2", 0, killed))
+	p.give(start("b2", 0, killed)) // comes twice
+	p.give(start("b2", 1, killed))
+	p.give(start("b2", 2, killed)) // of that lane nothing was ever seen
+	p.give(start("b2", 3, killed)) // a lane more than before
+	p.give(event("db1", "b2", 1, 2, ""))
+	p.give(start("b3", 0, `,"previous_boot":"b2","previous_clean":true,"previous_seqs":[1,3],"blind_from":"2026-01-01T00:00:08Z"`))
+	p.give(start("b3", 1, `,"previous_boot":"b2","previous_clean":true,"previous_seqs":[1,3],"blind_from":"2026-01-01T00:00:08Z"`))
+	p.give(event("db1", "b1", 0, 4, "")) // out of a spool after all
+	if got := p.f.said("gap", "boot", "lane", "from", "to", "count"); !slices.Equal(got, []string{"b1 0 3 5 3", "b2 1 3 3 1"}) {
 		t.Errorf("gaps %q", got)
 	}
-	if got := f.said("blind", "agent", "boot", "since", "time"); !slices.Equal(got, []string{"db1 b1 2026-01-01T00:00:03Z 2026-01-01T00:00:09Z"}) {
+	if got := p.f.said("blind", "agent", "boot", "since", "time"); !slices.Equal(got, []string{"db1 b1 2026-01-01T00:00:03Z 2026-01-01T00:00:09Z"}) {
 		t.Errorf("blind %q", got)
 	}
-	if l := s.lane("db1", "b1", 0); l.Missing != 2 || l.Late != 1 || l.Last != 5 {
+	if l := p.state.lane("db1", "b1", 0); l.Missing != 2 || l.Late != 1 || l.Last != 5 {
 		t.Errorf("%+v", l)
 	}
 }
@@ -272,51 +273,38 @@ func agentEvent(kind, boot string, lane, seq, second int, more string) []byte {
 // judgeAll gives the lines of one partition to a new analyzer.
 func judgeAll(t *testing.T, lines ...[]byte) *member {
 	t.Helper()
-	m := newMember(t, "", noRules)
-	for i, line := range lines {
-		if err := m.take(0, int64(i), line, time.Now()); err != nil {
-			t.Fatal(err)
-		}
+	p := newPartition(t)
+	for _, line := range lines {
+		p.give(line)
 	}
-	if m.stats.Bad > 0 {
-		t.Fatalf("%+v", m.stats)
+	if p.stats.Bad > 0 {
+		t.Fatalf("%+v", p.stats)
 	}
-	return m
+	return p.member
 }
 
 // What an earlier run's spool has lost explains the gap of that run and lane, once, and
 // no other.
 func TestAnalyzerEarlierHoles(t *testing.T) {
-	var f findings
-	s, _ := loadState("")
-	now := time.Now()
-	a := newAnalyzer(noRules, s, newAgents(nil, time.Minute, now), f.take)
-	offset := int64(0)
-	take := func(b []byte) {
-		t.Helper()
-		if err := a.take(0, offset, b, now); err != nil {
-			t.Fatal(err)
-		}
-		offset++
-	}
+	p := newPartition(t)
 	for _, seq := range []int{1, 2, 6, 7, 9} {
-		take(event("db1", "t0", 0, seq, ""))
-		take(event("db1", "t0", 1, seq, ""))
-		take(event("db2", "t0", 0, seq, ""))
-		take(event("db1", "t1", 0, seq, ""))
+		p.give(event("db1", "t0", 0, seq, ""))
+		p.give(event("db1", "t0", 1, seq, ""))
+		p.give(event("db2", "t0", 0, seq, ""))
+		p.give(event("db1", "t1", 0, seq, ""))
 	}
 	for i := range 2 {
-		take(fmt.Appendf(nil, `{"type":"agent_report","time":"2026-01-01T00:00:00Z","agent":"db1","boot":"t1","lane":0,"seq":%d,"earlier_holes":[
+		p.give(fmt.Appendf(nil, `{"type":"agent_report","time":"2026-01-01T00:00:00Z","agent":"db1","boot":"t1","lane":0,"seq":%d,"earlier_holes":[
 			{"sink":"k","boot":"t0","lane":0,"from":3,"to":5},{"sink":"k","boot":"never","lane":0,"from":3,"to":5},{"sink":"k","boot":"t0","lane":4,"from":3,"to":5}]}`, 10+i))
 	}
-	take([]byte(`{"type":"agent_report","time":"2026-01-01T00:00:00Z","agent":"db1","boot":"t1","lane":0,"seq":12,"earlier_holes":{"of":"another schema"}}`))
-	if got := f.said("gap_explained", "agent", "boot", "lane", "from", "to", "count", "why"); !slices.Equal(got, []string{"db1 t0 0 3 5 3 lost in the agent's spool for k"}) {
+	p.give([]byte(`{"type":"agent_report","time":"2026-01-01T00:00:00Z","agent":"db1","boot":"t1","lane":0,"seq":12,"earlier_holes":{"of":"another schema"}}`))
+	if got := p.f.said("gap_explained", "agent", "boot", "lane", "from", "to", "count", "why"); !slices.Equal(got, []string{"db1 t0 0 3 5 3 lost in the agent's spool for k"}) {
 		t.Errorf("explained %q", got)
 	}
-	if was, is := s.Lanes[laneKey("db1", "t0", 0)], s.Lanes[laneKey("db1", "t1", 0)]; was.Known != 3 || is.Known != 0 {
+	if was, is := p.state.Lanes[laneKey("db1", "t0", 0)], p.state.Lanes[laneKey("db1", "t1", 0)]; was.Known != 3 || is.Known != 0 {
 		t.Errorf("explained %d of the earlier run, %d of this", was.Known, is.Known)
 	}
-	if n := len(s.Lanes); n != 4 || a.stats.Bad > 0 {
-		t.Errorf("%d lanes are known, %+v", n, a.stats)
+	if n := len(p.state.Lanes); n != 4 || p.stats.Bad > 0 {
+		t.Errorf("%d lanes are known, %+v", n, p.stats)
 	}
 }
