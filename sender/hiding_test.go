@@ -21,6 +21,16 @@ func found(t *testing.T, sql string, mode stream.LexMode) (command string, class
 	return string(l.masker.best.command().appendTo(nil)), l.textClassesOf() &^ classFirstSeen, l.facts.shape.traits.names(nil), l.tableNames(e, false)
 }
 
+// commandsAre fails where the most privileged statement of a text is not the one given.
+func commandsAre(t *testing.T, ofText map[string]string) {
+	t.Helper()
+	for sql, want := range ofText {
+		if got, _, _, _ := found(t, sql, known); got != want {
+			t.Errorf("%s: %s, want %s", sql, got, want)
+		}
+	}
+}
+
 // However many statements stand before it, none is left out of what is known of the text.
 func TestNoStatementIsCrowdedOut(t *testing.T) {
 	var kinds string
@@ -80,7 +90,7 @@ func TestStarBeforeComment(t *testing.T) {
 
 // What an anonymous block runs counts like any other statement.
 func TestStatementsInBlocks(t *testing.T) {
-	for sql, want := range map[string]string{
+	commandsAre(t, map[string]string{
 		"if 1 then drop table t; end if":                                                       "drop_table",
 		"begin not atomic drop table t; end":                                                   "drop_table",
 		"begin not atomic select 1; select 2; create user a; end; select 3":                    "create_user",
@@ -118,11 +128,7 @@ func TestStatementsInBlocks(t *testing.T) {
 		"if 1 then insert into t select case a when 1 then 2 end; end if":                      "compound",
 		"create procedure p() begin drop table t; end":                                         "create_procedure",
 		"begin not atomic select `drop`, 'drop table t', @drop; end":                           "compound",
-	} {
-		if got, _, _, _ := found(t, sql, known); got != want {
-			t.Errorf("%s: %s, want %s", sql, got, want)
-		}
-	}
+	})
 }
 
 // Byte 0xff is white space in some character sets of DOS.
@@ -171,7 +177,7 @@ func TestCommentsThatServersSkip(t *testing.T) {
 // Servers that run a statement which others do not see run it: behind a comment that
 // they skip, and behind what they know the end of.
 func TestStatementsBehindDoubts(t *testing.T) {
-	for sql, want := range map[string]string{
+	commandsAre(t, map[string]string{
 		"/*+ x */ drop table t":                                         "drop_table",
 		"/*+ x */ (select 1)":                                           "select",
 		"/*+ ; drop table t */ select 1":                                "select",
@@ -192,11 +198,7 @@ func TestStatementsBehindDoubts(t *testing.T) {
 		"select 1 -- \x00\n; drop table t":                              "drop_table",
 		"execute immediate 'select /*! 1'; drop table t":                "drop_table",
 		"select 'a; drop table t":                                       "select",
-	} {
-		if got, _, _, _ := found(t, sql, known); got != want {
-			t.Errorf("%s: %s, want %s", sql, got, want)
-		}
-	}
+	})
 	gbk := known
 	gbk.Collation = 0
 	if got, _, _, _ := found(t, "/*!999999 select 1 */ if '\xb1\\' then drop table t; end if", gbk); got != "drop_table" {
@@ -226,7 +228,7 @@ func TestStatementsBehindDoubts(t *testing.T) {
 // PREPARE shows what it prepares as COM_STMT_PREPARE does, where that may change a
 // definition or an account.
 func TestStatementInPrepare(t *testing.T) {
-	for sql, want := range map[string]string{
+	commandsAre(t, map[string]string{
 		"prepare s from 'drop table t'":                    "drop_table",
 		`prepare s from "create user a identified by 'x'"`: "create_user",
 		"prepare s from 'grant r to u'; execute s":         "grant",
@@ -234,11 +236,7 @@ func TestStatementInPrepare(t *testing.T) {
 		"prepare s from 'delete from t'":                   "prepare",
 		"prepare s from 'drop'":                            "drop",
 		"prepare s from 'no statement; drop table t'":      "prepare",
-	} {
-		if got, _, _, _ := found(t, sql, known); got != want {
-			t.Errorf("%s: %s, want %s", sql, got, want)
-		}
-	}
+	})
 }
 
 // A command of the protocol is of the class that the statement is of which does the same.
