@@ -386,7 +386,7 @@ func (a *analyzer) summarize(now time.Time) error {
 		s.Late += l.Late
 	}
 	slices.SortFunc(s.Lanes, func(x, y laneSummary) int {
-		return cmp.Or(cmp.Compare(x.Agent, y.Agent), cmp.Compare(x.Boot, y.Boot), cmp.Compare(x.Lane, y.Lane))
+		return cmp.Or(cmp.Compare(x.Agent, y.Agent), compareBoots(x.Boot, y.Boot), cmp.Compare(x.Lane, y.Lane))
 	})
 	return a.find(finding{Type: "summary", Time: now.UTC().Format(time.RFC3339Nano), summary: s})
 }

@@ -1,6 +1,7 @@
 package analyze
 
 import (
+	"cmp"
 	"strconv"
 	"strings"
 	"time"
@@ -125,10 +126,11 @@ func (s *state) readBefore(agent, boot string, n, partition int) bool {
 	return false
 }
 
-// olderBoot tells whether boot a began before b: they are times in base 36.
-func olderBoot(a, b string) bool {
-	if len(a) != len(b) {
-		return len(a) < len(b)
-	}
-	return a < b
+// olderBoot tells whether boot a began before b.
+func olderBoot(a, b string) bool { return compareBoots(a, b) < 0 }
+
+// compareBoots sorts boots by their begin: they are times in base 36, so the one with
+// more digits is the younger.
+func compareBoots(a, b string) int {
+	return cmp.Or(cmp.Compare(len(a), len(b)), cmp.Compare(a, b))
 }

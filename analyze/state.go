@@ -188,7 +188,9 @@ func (s *state) tidy(now time.Time) {
 	for key := range s.Lanes {
 		agent, rest, _ := strings.Cut(key, "\x00")
 		boot, _, _ := strings.Cut(rest, "\x00")
-		newest[agent] = max(newest[agent], boot)
+		if olderBoot(newest[agent], boot) {
+			newest[agent] = boot
+		}
 	}
 	for key, l := range s.Lanes {
 		agent, rest, _ := strings.Cut(key, "\x00")

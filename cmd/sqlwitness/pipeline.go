@@ -124,7 +124,7 @@ func (c *config) openPipeline(stdout *os.File, log *slog.Logger, lanes int, wait
 	return p, nil
 }
 
-// bootID names this run: its start time in base 36, so that runs sort, in units
+// bootID names this run: its start time in base 36, so that runs sort as numbers, in units
 // of 1/65536 ms whose lower part is random, so that two runs that start at once
 // differ.
 func bootID(now time.Time) string {
