@@ -9,6 +9,7 @@ import (
 	"net"
 	"net/netip"
 	"os"
+	"slices"
 	"strings"
 	"time"
 )
@@ -71,9 +72,47 @@ func (c Config) Check() error {
 	return err
 }
 
+// Validate says which key has a value that is not allowed, also where no User is given
+// and nobody will be asked. It reads no file. Where neither Address nor Socket is given
+// nothing is said of that either.
+func (c Config) Validate() error {
+	_, err := c.withTimes()
+	if err != nil {
+		return err
+	}
+	if err := c.Endpoint.validate("watch"); err != nil {
+		return err
+	}
+	for i, p := range c.Proxies {
+		if err := p.Endpoint.validate(proxyKey(i)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func proxyKey(i int) string { return fmt.Sprintf("watch.proxies[%d]", i) }
+
 // withDefaults is the config with its defaults filled in, or says which key is
 // bad.
 func (c Config) withDefaults() (Config, error) {
+	c, err := c.withTimes()
+	if err != nil {
+		return c, err
+	}
+	if err := c.Endpoint.check("watch"); err != nil {
+		return c, err
+	}
+	for i, p := range c.Proxies {
+		if err := p.Endpoint.check(proxyKey(i)); err != nil {
+			return c, err
+		}
+	}
+	return c, nil
+}
+
+// withTimes fills in the times.
+func (c Config) withTimes() (Config, error) {
 	var err error
 	if c.Interval, err = within("watch.interval", c.Interval, DefaultInterval, time.Second, 10*time.Minute); err != nil {
 		return c, err
@@ -84,16 +123,9 @@ func (c Config) withDefaults() (Config, error) {
 	if c.Remember, err = within("watch.remember", c.Remember, DefaultRemember, 0, 10*time.Minute); err != nil {
 		return c, err
 	}
-	if err := c.Endpoint.check("watch"); err != nil {
-		return c, err
-	}
 	proxies := make([]ProxyConfig, len(c.Proxies))
 	for i, p := range c.Proxies {
-		key := fmt.Sprintf("watch.proxies[%d]", i)
-		if p.Interval, err = within(key+".interval", p.Interval, DefaultProxyInterval, 100*time.Millisecond, time.Minute); err != nil {
-			return c, err
-		}
-		if err := p.Endpoint.check(key); err != nil {
+		if p.Interval, err = within(proxyKey(i)+".interval", p.Interval, DefaultProxyInterval, 100*time.Millisecond, time.Minute); err != nil {
 			return c, err
 		}
 		proxies[i] = p
@@ -112,27 +144,42 @@ func within(key string, d, otherwise, low, high time.Duration) (time.Duration, e
 	return d, nil
 }
 
+// check says which key is bad.
 func (e Endpoint) check(key string) error {
 	switch {
 	case (e.Address == "") == (e.Socket == ""):
 		return fmt.Errorf("%s needs either address or socket", key)
 	case e.User == "":
 		return fmt.Errorf("%s.user is empty", key)
-	case e.PasswordFile != "" && e.PasswordEnv != "":
-		return fmt.Errorf("%s has both password_file and password_env", key)
-	case e.Socket != "" && e.TLS != "" && e.TLS != "off":
-		return fmt.Errorf("%s.tls is %q, a socket has none", key, e.TLS)
 	}
-	if e.Address != "" {
-		if host, port, err := net.SplitHostPort(e.Address); err != nil || host == "" || port == "" {
-			return fmt.Errorf("%s.address is %q, want host:port", key, e.Address)
-		}
+	if err := e.validate(key); err != nil {
+		return err
 	}
 	if _, err := e.tls(); err != nil {
 		return fmt.Errorf("%s.%w", key, err)
 	}
 	if _, err := e.password(); err != nil {
 		return fmt.Errorf("%s.%w", key, err)
+	}
+	return nil
+}
+
+// validate says which value is bad for itself, or beside another.
+func (e Endpoint) validate(key string) error {
+	switch {
+	case e.PasswordFile != "" && e.PasswordEnv != "":
+		return fmt.Errorf("%s has both password_file and password_env", key)
+	case e.Socket != "" && e.TLS != "" && e.TLS != "off":
+		return fmt.Errorf("%s.tls is %q, a socket has none", key, e.TLS)
+	case e.TLSCA != "" && e.TLS != "verify":
+		return fmt.Errorf("%s.tls_ca is set, which needs tls: verify", key)
+	case !slices.Contains(tlsNames, e.TLS):
+		return fmt.Errorf("%s.tls is %q, allowed are %s", key, e.TLS, strings.Join(tlsNames[1:], ", "))
+	}
+	if e.Address != "" {
+		if host, port, err := net.SplitHostPort(e.Address); err != nil || host == "" || port == "" {
+			return fmt.Errorf("%s.address is %q, want host:port", key, e.Address)
+		}
 	}
 	return nil
 }
@@ -175,10 +222,11 @@ type tlsMode struct {
 	config *tls.Config
 }
 
+// tlsNames are the values of Endpoint.TLS.
+var tlsNames = []string{"", "off", "preferred", "required", "verify"}
+
+// tls is what the driver needs for one of tlsNames.
 func (e Endpoint) tls() (tlsMode, error) {
-	if e.TLSCA != "" && e.TLS != "verify" {
-		return tlsMode{}, fmt.Errorf("tls_ca is set, which needs tls: verify")
-	}
 	switch e.TLS {
 	case "":
 		if e.Socket != "" || loopback(e.Address) {
@@ -194,7 +242,7 @@ func (e Endpoint) tls() (tlsMode, error) {
 	case "verify":
 		return e.verified()
 	}
-	return tlsMode{}, fmt.Errorf("tls is %q, allowed are off, preferred, required, verify", e.TLS)
+	return tlsMode{}, fmt.Errorf("tls is %q, allowed are %s", e.TLS, strings.Join(tlsNames[1:], ", "))
 }
 
 func (e Endpoint) verified() (tlsMode, error) {
