@@ -58,11 +58,30 @@ type Consumer struct {
 	status   atomic.Pointer[Status]
 }
 
-// New checks the configuration and reads the state. It does not connect.
-func New(cfg Config) (*Consumer, error) {
+// Check says why New would refuse the configuration, or the state. It makes nothing.
+func (cfg Config) Check() error {
+	_, _, err := cfg.withDefaults().ready()
+	return err
+}
+
+// ready is what a Consumer needs first: how its group is joined, and its state.
+func (cfg Config) ready() (*kafka.ConsumerGroupConfig, *state, error) {
 	if err := sender.CheckTopicName(cfg.Topic); err != nil {
-		return nil, fmt.Errorf("consume: %w", err)
+		return nil, nil, fmt.Errorf("consume: %w", err)
 	}
+	dialer, err := cfg.Cluster.Dialer()
+	if err != nil {
+		return nil, nil, err
+	}
+	s, err := loadState(cfg.State)
+	if err != nil {
+		return nil, nil, err
+	}
+	group, err := groupConfig(&cfg, dialer)
+	return group, s, err
+}
+
+func (cfg Config) withDefaults() Config {
 	if cfg.Group == "" {
 		cfg.Group = "sqlwitness"
 	}
@@ -77,20 +96,24 @@ func New(cfg Config) (*Consumer, error) {
 			*d.v = d.fallback
 		}
 	}
-	dialer, err := cfg.Cluster.Dialer()
+	return cfg
+}
+
+// New checks the configuration and reads the state. It does not wait for a broker.
+func New(cfg Config) (*Consumer, error) {
+	cfg = cfg.withDefaults()
+	group, s, err := cfg.ready()
 	if err != nil {
 		return nil, err
 	}
-	s, err := loadState(cfg.State)
-	if err != nil {
-		return nil, err
-	}
-	c := &Consumer{cfg: cfg, dialer: dialer, waiting: map[int]int64{}, lag: map[int]int64{}, ends: make(chan endsAnswer, 1),
+	c := &Consumer{cfg: cfg, dialer: group.Dialer, waiting: map[int]int64{}, lag: map[int]int64{}, ends: make(chan endsAnswer, 1),
 		topic: topicWatch{cluster: cfg.Cluster, name: cfg.Topic, notify: cfg.Notify}}
 	c.analyzer = newAnalyzer(cfg.Rules, s, newAgents(cfg.Inventory, cfg.SilentAfter, time.Now()), cfg.Output.Write)
 	c.status.Store(&Status{})
-	c.group, err = newGroup(&cfg, dialer)
-	return c, err
+	if c.group, err = kafka.NewConsumerGroup(*group); err != nil {
+		return nil, fmt.Errorf("consume: %w", err)
+	}
+	return c, nil
 }
 
 // Stats may be called by any goroutine.

@@ -20,17 +20,17 @@ type tenure struct {
 	done     chan struct{} // closed by the member when it has
 }
 
-// newGroup makes this process a member of the group.
-func newGroup(cfg *Config, dialer *kafka.Dialer) (*kafka.ConsumerGroup, error) {
-	group, err := kafka.NewConsumerGroup(kafka.ConsumerGroupConfig{
+// groupConfig is how this process becomes a member of the group.
+func groupConfig(cfg *Config, dialer *kafka.Dialer) (*kafka.ConsumerGroupConfig, error) {
+	out := &kafka.ConsumerGroupConfig{
 		ID: cfg.Group, Brokers: cfg.Cluster.Brokers, Dialer: dialer, Topics: []string{cfg.Topic}, StartOffset: kafka.FirstOffset,
 		WatchPartitionChanges: true, RetentionTime: 30 * 24 * time.Hour, JoinGroupBackoff: time.Second,
 		HeartbeatInterval: cfg.SessionTimeout / 10, SessionTimeout: cfg.SessionTimeout, RebalanceTimeout: cfg.SessionTimeout,
-	})
-	if err != nil {
+	}
+	if err := out.Validate(); err != nil {
 		return nil, fmt.Errorf("consume: %w", err)
 	}
-	return group, nil
+	return out, nil
 }
 
 // join waits for partitions. Brokers that are away, and moves that fail, are waited
