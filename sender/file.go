@@ -99,7 +99,7 @@ func newFileSink(cfg FileSinkConfig, dir fileDir, base string, now func() time.T
 func (s *FileSink) open() error {
 	f, err := s.dir.openAppend(s.base)
 	if err != nil {
-		return fmt.Errorf("open audit file: %w", err)
+		return openingFile(err)
 	}
 	state, err := f.state()
 	if err == nil && state.regular && state.size > 0 {
@@ -121,6 +121,8 @@ func (s *FileSink) open() error {
 	}
 	return nil
 }
+
+func openingFile(err error) error { return fmt.Errorf("open audit file: %w", err) }
 
 func endLine(f spoolFile, size int64) (int64, error) {
 	var last [1]byte

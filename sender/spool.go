@@ -95,7 +95,7 @@ var ErrSpoolSpace = errors.New("less than min_free of the disk is left")
 func OpenSpool(cfg SpoolConfig) (*Spool, error) {
 	files, err := openDir(cfg.Dir)
 	if err != nil {
-		return nil, fmt.Errorf("open spool: %w", err)
+		return nil, openingSpool(err)
 	}
 	s, err := openSpool(cfg, files, time.Now)
 	if err != nil {
@@ -104,6 +104,8 @@ func OpenSpool(cfg SpoolConfig) (*Spool, error) {
 	}
 	return s, nil
 }
+
+func openingSpool(err error) error { return fmt.Errorf("open spool: %w", err) }
 
 func openSpool(cfg SpoolConfig, files spoolFiles, now func() time.Time) (*Spool, error) {
 	if cfg.MaxBytes <= 0 {

@@ -47,12 +47,15 @@ type osFile struct{ *os.File }
 
 func (f osFile) sync() error { return datasync(f.File) }
 
+// spoolLock is the file of a spool that its process locks.
+const spoolLock = "lock"
+
 // openDir creates the directory if need be, and locks it.
 func openDir(dir string) (*osFiles, error) {
 	if err := os.MkdirAll(dir, 0o750); err != nil {
 		return nil, err
 	}
-	lock, err := os.OpenFile(filepath.Join(dir, "lock"), os.O_RDWR|os.O_CREATE, 0o640)
+	lock, err := os.OpenFile(filepath.Join(dir, spoolLock), os.O_RDWR|os.O_CREATE, 0o640)
 	if err != nil {
 		return nil, err
 	}
