@@ -29,9 +29,24 @@ type admin struct {
 	servers   []*http.Server
 }
 
+// checkAdmin refuses addresses that openAdmin would not listen on.
+func (c *config) checkAdmin() error {
+	var profiles, metrics error
+	if c.pprof != "" {
+		profiles = checkLoopback("pprof", c.pprof)
+	}
+	if c.Metrics.Listen != "" {
+		metrics = checkLoopback("metrics.listen", c.Metrics.Listen)
+	}
+	return firstError(profiles, metrics)
+}
+
 // openAdmin listens, so that an address that cannot be had is refused at once.
 // Nobody is answered before serve.
 func (c *config) openAdmin() (*admin, error) {
+	if err := c.checkAdmin(); err != nil {
+		return nil, usageError{err}
+	}
 	a := &admin{muxes: map[string]*http.ServeMux{}, listeners: map[string]net.Listener{}}
 	if c.pprof != "" {
 		mux, err := a.listen("pprof", c.pprof)
@@ -59,9 +74,6 @@ func (a *admin) listen(key, address string) (*http.ServeMux, error) {
 	if mux := a.muxes[address]; mux != nil {
 		return mux, nil
 	}
-	if err := checkLoopback(key, address); err != nil {
-		return nil, usageError{err}
-	}
 	l, err := net.Listen("tcp", address)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", key, err)
@@ -76,6 +88,9 @@ func checkLoopback(key, address string) error {
 	host, _, err := net.SplitHostPort(address)
 	if err != nil {
 		return fmt.Errorf("%s: %q is no address; say 127.0.0.1:9713", key, address)
+	}
+	if err := listenAddress(key, address); err != nil {
+		return err
 	}
 	if ip := net.ParseIP(host); host != "localhost" && (ip == nil || !ip.IsLoopback()) {
 		return fmt.Errorf("%s: %q is not allowed; only loopback addresses are, since whoever reaches it sees into the agent", key, address)

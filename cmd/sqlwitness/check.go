@@ -28,8 +28,10 @@ type finding struct {
 	Cure   string `json:"cure,omitempty"`
 }
 
-// A doctor looks at this machine, its servers and its sinks, as the configured agent
-// would use them. It changes nothing and finds everything in one go.
+// A doctor looks at what the commands that a configuration is for need of this machine
+// and of others, as they would use it: an agent of its servers and sinks, a collector
+// of its address and sinks, a consumer of its topics. It changes nothing and finds
+// everything in one go.
 type doctor struct {
 	config   *config
 	open     openEngine
@@ -116,29 +118,57 @@ func takeOutput(args []string) (format string, rest []string, err error) {
 }
 
 func (d *doctor) examine(ctx context.Context) {
-	d.checkConfiguration()
-	d.checkHost()
-	d.checkCapture()
-	servers := listeningServers()
-	answer := d.checkWatcher(ctx)
-	d.checkServers(servers, answer)
-	d.checkSinks(ctx)
-	d.checkDisks(servers, d.localDataDir(answer))
-	d.checkConsumer(ctx)
-	d.checkAgent(ctx)
+	roles := d.config.roles()
+	isRun, isReceive := slices.Contains(roles, roleRun), slices.Contains(roles, roleReceive)
+	for _, r := range roles {
+		d.checkConfiguration(r)
+	}
+	var servers []listener
+	dataDir := ""
+	if isRun {
+		d.checkHost()
+		d.checkCapture()
+		servers = listeningServers()
+		answer := d.checkWatcher(ctx)
+		d.checkServers(servers, answer)
+		dataDir = d.localDataDir(answer)
+	}
+	if isReceive {
+		d.checkListen()
+	}
+	if isRun || isReceive {
+		d.checkSinks(ctx)
+		d.checkFileDisks(servers, dataDir)
+	}
+	if isRun {
+		d.checkSpoolDisk(servers, dataDir)
+	}
+	if slices.Contains(roles, roleConsume) {
+		d.checkConsumer(ctx)
+	}
+	d.checkRunning(ctx, roles[0])
 }
 
-func (d *doctor) checkConfiguration() {
+// checkConfiguration says whether a command begins with the configuration.
+func (d *doctor) checkConfiguration(r role) {
 	name := d.config.file
 	if name == "" {
 		name = "no file, defaults and flags"
 	}
-	rules, err := d.config.Select.compile()
-	if err != nil {
-		d.say(gradeDown, "configuration", oneLine(err), "docs/rules.md has the fields and what can be said of them")
+	if err := d.config.checkStart(r); err != nil {
+		cure := ""
+		if _, bad := d.config.Select.compile(); bad != nil && r == roleRun {
+			cure = "docs/rules.md has the fields and what can be said of them"
+		}
+		d.say(gradeDown, "configuration", fmt.Sprintf("%s does not start: %s", r, oneLine(err)), cure)
 		return
 	}
-	d.ok("configuration", "%s: valid, %d rules compile", name, len(rules.Stats()))
+	if r != roleRun {
+		d.ok("configuration", "%s: valid for %s", name, r)
+		return
+	}
+	rules, _ := d.config.Select.compile() // checkStart has
+	d.ok("configuration", "%s: valid for %s, %d rules compile", name, r, len(rules.Stats()))
 	if !d.config.Mask {
 		d.say(gradeWarn, "configuration", "mask is off: events hold the values of statements", "mask: on")
 	}

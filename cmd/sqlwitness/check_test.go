@@ -24,9 +24,9 @@ type checked struct {
 }
 
 // examine runs check with a configuration.
-func examine(t *testing.T, config string) (c checked, all string, code int) {
+func examine(t *testing.T, config string, more ...string) (c checked, all string, code int) {
 	t.Helper()
-	stdout, stderr, code := call(t, "check", "--output", "json", "-c", write(t, "check.yaml", []byte(config)))
+	stdout, stderr, code := call(t, append([]string{"check", "--output", "json", "-c", write(t, "check.yaml", []byte(config))}, more...)...)
 	if err := json.Unmarshal([]byte(stdout), &c); err != nil {
 		t.Fatalf("%v: %s%s", err, stdout, stderr)
 	}

@@ -13,30 +13,71 @@ import (
 	"github.com/prometheus/common/model"
 )
 
-// checkAgent asks a running agent how it is, through its metrics.
-func (d *doctor) checkAgent(ctx context.Context) {
-	const name = "agent"
+// programs name what runs with a configuration.
+var programs = map[role]string{roleRun: "agent", roleReceive: "collector", roleConsume: "consumer"}
+
+// checkRunning asks the command that runs how it is, through its metrics.
+func (d *doctor) checkRunning(ctx context.Context, r role) {
+	name := programs[r]
 	address := d.config.Metrics.Listen
 	if address == "" {
-		d.ok(name, "metrics.listen is not set, so a running agent is not asked")
+		d.ok(name, "metrics.listen is not set, so a running %s is not asked", name)
 		return
 	}
 	seen, err := readMetrics(ctx, address)
 	switch {
 	case errors.Is(err, syscall.ECONNREFUSED):
-		d.say(gradeWarn, name, "no agent answers at "+address, "start it: sqlwitness run -c …")
+		d.say(gradeWarn, name, fmt.Sprintf("no %s answers at %s", name, address), fmt.Sprintf("start it: sqlwitness %s -c …", r))
 	case err != nil:
 		d.say(gradeDown, name, err.Error(), "what listens there may be another program")
 	default:
-		d.judgeAgent(seen)
+		d.judge(seen)
 	}
 }
 
-// judgeAgent says what a running agent's metrics mean.
-func (d *doctor) judgeAgent(m metricsSeen) {
+// judge says what the metrics of whichever command runs mean.
+func (d *doctor) judge(m metricsSeen) {
+	r, did := roleRun, fmt.Sprintf("%.0f commands", m.sum("sqlwitness_commands_total"))
+	switch {
+	case m["sqlwitness_receive_batches_total"] != nil:
+		r, did = roleReceive, fmt.Sprintf("%.0f events taken", m.where("sqlwitness_receive_events_total", "class", "acknowledged"))
+	case m["sqlwitness_consume_messages_total"] != nil:
+		r, did = roleConsume, fmt.Sprintf("%.0f events read", m.where("sqlwitness_consume_messages_total", "class", "event"))
+	}
+	name := programs[r]
 	started := time.Since(time.Unix(int64(m.sum("process_start_time_seconds")), 0)).Round(time.Second)
-	d.ok("agent", "runs for %v, %s, %.0f commands, %.0f MiB resident", started, m.label("sqlwitness_build_info", "version"),
-		m.sum("sqlwitness_commands_total"), m.sum("process_resident_memory_bytes")/(1<<20))
+	d.ok(name, "runs for %v, %s, %s, %.0f MiB resident", started, m.label("sqlwitness_build_info", "version"),
+		did, m.sum("process_resident_memory_bytes")/(1<<20))
+	m.states("sqlwitness_sink_state", "sink", func(sink, cause string) { d.judgeState(name+" sink "+sink, cause, "see sink "+sink) })
+	switch r {
+	case roleRun:
+		d.judgeAgent(m)
+	case roleReceive:
+		if n := m.where("sqlwitness_receive_connections_total", "class", "turned_away"); n > 0 {
+			d.say(gradeWarn, "collector connections", fmt.Sprintf("%.0f connections of agents were turned away", n), "a larger receive.connections")
+		}
+	case roleConsume:
+		m.states("sqlwitness_consume_state", "", func(_, cause string) { d.judgeState("consumer topic", cause, "see consume") })
+		if up := m["sqlwitness_consume_alerts_up"]; up != nil && m.sum("sqlwitness_consume_alerts_up") == 0 {
+			d.say(gradeDown, "consumer alerts", "the topic takes no findings, so nothing is read", "see consume.alerts")
+		}
+		if n := m.sum("sqlwitness_consume_missing_events") - m.sum("sqlwitness_consume_explained_events"); n > 0 {
+			d.say(gradeWarn, "consumer events", fmt.Sprintf("%.0f events are missing, and no agent has said why", n), "docs/findings.md")
+		}
+	}
+}
+
+// judgeState says what a state of the metrics means.
+func (d *doctor) judgeState(name, cause, cure string) {
+	if cause == stateUp {
+		d.ok(name, "up")
+		return
+	}
+	d.say(gradeDown, name, cause, cure)
+}
+
+// judgeAgent says what the metrics of a running agent mean.
+func (d *doctor) judgeAgent(m metricsSeen) {
 	if n := m.sum("sqlwitness_kernel_dropped_packets_total"); n > 0 {
 		d.say(gradeWarn, "agent capture", fmt.Sprintf("the kernel has dropped %.0f packets", n), "more capture.shards, a larger capture.ring_mib, or responses: status")
 	}
@@ -45,13 +86,6 @@ func (d *doctor) judgeAgent(m metricsSeen) {
 			d.say(gradeWarn, "agent events", fmt.Sprintf("%.0f events were lost: %s", n, class), "see the sinks; a larger spool.max_bytes or limits.queue_mib")
 		}
 	}
-	m.states("sqlwitness_sink_state", "sink", func(sink, cause string) {
-		if cause == stateUp {
-			d.ok("agent sink "+sink, "up")
-			return
-		}
-		d.say(gradeDown, "agent sink "+sink, cause, "see sink "+sink)
-	})
 	m.states("sqlwitness_watcher_state", "target", func(target, cause string) {
 		if cause == stateUp {
 			d.ok("agent watcher", "%s is watched", target)

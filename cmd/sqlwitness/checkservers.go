@@ -40,7 +40,7 @@ func (d *doctor) checkServer(s *listener, answer watcher.Answer) int {
 		return 1 // it may be
 	}
 	for _, port := range s.numbers() {
-		if d.checkPort(s, port, role(port, answer)) {
+		if d.checkPort(s, port, portRole(port, answer)) {
 			audited++
 		}
 	}
@@ -58,7 +58,7 @@ func (d *doctor) checkServer(s *listener, answer watcher.Answer) int {
 	return audited
 }
 
-func role(port uint16, answer watcher.Answer) watcher.PortRole {
+func portRole(port uint16, answer watcher.Answer) watcher.PortRole {
 	if r, ok := answer.Roles[port]; ok {
 		return r
 	}

@@ -99,11 +99,17 @@ func (s *sinkConfig) mostBytes() int64 {
 	return int64(max(mib, 0)) * int64(files+1) << 20
 }
 
-// checkKafka asks for the topic as the agent would, and looks at each broker.
-func (d *doctor) checkKafka(ctx context.Context, name string, cluster sender.KafkaCluster, topic string) {
+// checkKafka asks for the topic as the agent would, and looks at each broker. It tells
+// whether the brokers can be used.
+func (d *doctor) checkKafka(ctx context.Context, name string, cluster sender.KafkaCluster, topic string) bool {
 	if !d.checkPeers(ctx, name, "broker", cluster.Brokers, cluster.TLS) {
-		return
+		return false
 	}
+	d.checkTopic(ctx, name, cluster, topic)
+	return true
+}
+
+func (d *doctor) checkTopic(ctx context.Context, name string, cluster sender.KafkaCluster, topic string) {
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
 	n, err := cluster.Partitions(ctx, topic)
@@ -192,14 +198,18 @@ func (d *doctor) checkCertificates(name, what string, all []*x509.Certificate) b
 	return fine
 }
 
-// checkDisks looks at the spool, and at what shares a disk with a server's data.
-func (d *doctor) checkDisks(servers []listener, dataDir string) {
-	c := d.config
-	for i := range c.Sinks {
-		if s := &c.Sinks[i]; s.Type == "file" {
+// checkFileDisks looks at what shares a disk with a server's data.
+func (d *doctor) checkFileDisks(servers []listener, dataDir string) {
+	for i := range d.config.Sinks {
+		if s := &d.config.Sinks[i]; s.Type == "file" {
 			d.checkShared("sink "+s.name(), filepath.Dir(s.Path), servers, dataDir)
 		}
 	}
+}
+
+// checkSpoolDisk looks at the spool, where a remote sink needs one.
+func (d *doctor) checkSpoolDisk(servers []listener, dataDir string) {
+	c := d.config
 	remote := 0
 	for i := range c.Sinks {
 		if !c.Sinks[i].local() {
@@ -259,18 +269,4 @@ func (d *doctor) checkShared(name, dir string, servers []listener, dataDir strin
 	if dataDir != "" && len(servers) == 0 && sameDisk(dir, dataDir) {
 		d.say(gradeWarn, name, dir+" is on the file system of the server's "+dataDir, "a file system of its own")
 	}
-}
-
-// checkConsumer looks at what 'consume' needs, where it is configured.
-func (d *doctor) checkConsumer(ctx context.Context) {
-	c := &d.config.Consume
-	if len(c.Brokers) == 0 {
-		return
-	}
-	sasl, err := c.SASL.sender("consume.sasl")
-	if err != nil {
-		d.say(gradeDown, "consume", err.Error(), "")
-		return
-	}
-	d.checkKafka(ctx, "consume", sender.KafkaCluster{Brokers: c.Brokers, ClientID: "sqlwitness-check", TLS: c.TLS.sender(), SASL: sasl}, c.Topic)
 }

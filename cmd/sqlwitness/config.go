@@ -40,8 +40,10 @@ type config struct {
 	ReportInterval time.Duration `yaml:"report_interval" doc:"between agent_report events; 1s to 1h"`
 	StateFile      string        `yaml:"state_file" doc:"where a run notes how far it is, so that the next can say whether it ended as it should; one run at a time has it, and locks FILE.lock; empty: nowhere"`
 
-	pprof string // a flag only
-	file  string // where the rest was read from
+	pprof    string   // a flag only
+	only     role     // as well: what check is about; empty: see roles
+	file     string   // where the rest was read from
+	sections []string // the keys of the file's first level
 }
 
 type captureConfig struct {
@@ -148,6 +150,9 @@ func (c *config) load(path string) error {
 		return usageError{fmt.Errorf("configuration %s: %w", path, err)}
 	}
 	c.file = path
+	for i := 0; i < len(root.Content[0].Content); i += 2 {
+		c.sections = append(c.sections, root.Content[0].Content[i].Value)
+	}
 	decoder := yaml.NewDecoder(bytes.NewReader(text))
 	if err := decoder.Decode(c); err != nil {
 		return usageError{fmt.Errorf("configuration %s: %s", path, oneLine(err))}
@@ -233,6 +238,7 @@ func (c *config) validate() error {
 		c.Capture.validate(),
 		inRange("watch.identity_wait", c.Watch.IdentityWait, 10*time.Millisecond, time.Minute),
 		c.Watch.validateProxies(),
+		c.watcher().Validate(),
 		inRange("events.max_event_sql_bytes", c.Events.MaxSQLBytes, 64, 16<<20),
 		inRange("events.max_event_bytes", c.Events.MaxBytes, sender.MinMaxEventBytes, 32<<20),
 		oneOf("events.output", c.Events.Output, "auto", "json", "text"),
@@ -251,7 +257,8 @@ func (c *config) validate() error {
 		c.Consume.TLS.check("consume.tls"),
 		c.Consume.SASL.check("consume.sasl"),
 		c.Receive.TLS.check("receive.tls"),
-		c.Metrics.check(),
+		c.checkAdmin(),
+		listenAddress("receive.listen", c.Receive.Listen),
 		inRange("receive.connections", c.Receive.Connections, 1, 100_000),
 		c.Consume.checkAlerts(),
 		inRange("consume.session_timeout", c.Consume.SessionTimeout, 6*time.Second, 5*time.Minute),

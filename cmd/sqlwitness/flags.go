@@ -39,6 +39,9 @@ func flagSet(name string, c *config, path *string, stderr io.Writer) *flag.FlagS
 		fs.PrintDefaults()
 	}
 	fs.StringVar(path, "c", "", "configuration `file` (YAML)")
+	if name == "check" || name == "config check" {
+		fs.Var(&c.only, "for", "the `command` that the configuration is for: run, receive or consume (default: what it configures)")
+	}
 	switch name {
 	case "consume":
 		adminFlags(fs, c)

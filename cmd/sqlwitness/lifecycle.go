@@ -26,6 +26,13 @@ type runState struct {
 	Seqs    []uint64  `json:"seqs"`
 }
 
+// What lies beside a state file: what a run that has it locks, and, for a moment, the
+// next state.
+const (
+	stateLockEnd = ".lock"
+	stateTemp    = ".state-*"
+)
+
 // errTorn is what a power failure may leave of a state that was just written.
 var errTorn = errors.New("it is torn")
 
@@ -51,7 +58,7 @@ func (s *runState) write(path string) error {
 	if err != nil {
 		return err
 	}
-	temp, err := os.CreateTemp(filepath.Dir(path), ".state-*")
+	temp, err := os.CreateTemp(filepath.Dir(path), stateTemp)
 	if err != nil {
 		return fmt.Errorf("state_file: %w", err)
 	}
@@ -73,7 +80,7 @@ func (c *config) lockState() (unlock func() error, err error) {
 	if c.StateFile == "" {
 		return func() error { return nil }, nil
 	}
-	lock, err := sender.LockFile(c.StateFile + ".lock")
+	lock, err := sender.LockFile(c.StateFile + stateLockEnd)
 	if err != nil {
 		return nil, fmt.Errorf("state_file: %w", err)
 	}

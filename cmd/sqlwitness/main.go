@@ -27,10 +27,10 @@ by watching their network traffic.
   sqlwitness read [flags] FILE...       audit capture files (pcap, pcapng, also gzipped)
   sqlwitness receive [-c FILE]          collector: batches of agents in, any sink out
   sqlwitness consume [-c FILE]          reads the Kafka topic: proves that nothing is missing, alerts
-  sqlwitness check [-c FILE] [flags] [--output text|json]
+  sqlwitness check [-c FILE] [flags] [--output text|json] [--for run|receive|consume]
                                         what of this machine, its servers and the sinks is not well, and the cure
   sqlwitness config print|check [-c FILE] [flags]
-                                        the effective configuration; whether it is valid
+                                        the effective configuration; whether run, receive or consume would start with it
   sqlwitness config rules               the rules of alerts that consume brings, to be copied and changed
   sqlwitness version
 

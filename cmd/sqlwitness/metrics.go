@@ -12,13 +12,6 @@ type metricsConfig struct {
 	Listen string `yaml:"listen" doc:"loopback address, such as 127.0.0.1:9713, where http://…/metrics has the metrics of docs/metrics.md; empty: nowhere"`
 }
 
-func (m *metricsConfig) check() error {
-	if m.Listen == "" {
-		return nil
-	}
-	return checkLoopback("metrics.listen", m.Listen)
-}
-
 // A family is one metric of ours. Its names follow
 // https://prometheus.io/docs/practices/naming/
 type family struct {

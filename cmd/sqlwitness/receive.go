@@ -46,15 +46,15 @@ func receive(args []string, stdout *os.File, stderr io.Writer, log *slog.Logger)
 	if err := noArguments(parseFlags("receive", args, &c, stderr)); err != nil {
 		return err
 	}
+	if err := c.checkStart(roleReceive); err != nil {
+		return err
+	}
 	admin, err := c.openAdmin()
 	if err != nil {
 		return err
 	}
 	defer admin.close()
 	c.Spool.Dir = "" // what is not acknowledged the agents keep
-	if err := c.Receive.TLS.loadServer("receive.tls"); err != nil {
-		return err
-	}
 	outputs, err := c.openOutputs(stdout, log)
 	if err != nil {
 		return err
@@ -67,10 +67,10 @@ func receive(args []string, stdout *os.File, stderr io.Writer, log *slog.Logger)
 	if err != nil {
 		return errors.Join(fmt.Errorf("receive.listen: %w", err), closeOutputs(outputs))
 	}
-	log.Info("receiving", "listen", taker.Addr())
-	admin.serve(log, collector(slices.Concat(receiveFamilies, receiveStateFamilies), receiveMetrics(taker, outputs)))
 	ctx, stop := untilStopped()
 	defer stop()
+	log.Info("receiving", "listen", taker.Addr())
+	admin.serve(log, collector(slices.Concat(receiveFamilies, receiveStateFamilies), receiveMetrics(taker, outputs)))
 	err = taker.Run(ctx)
 	log.Info("received", "stats", fmt.Sprintf("%+v", taker.Stats()))
 	return err
@@ -81,6 +81,9 @@ func consume(args []string, stdout *os.File, stderr io.Writer, log *slog.Logger)
 	signal.Ignore(syscall.SIGHUP) // as receive: the end is SIGTERM, which keeps the state
 	c := defaultConfig()
 	if err := noArguments(parseFlags("consume", args, &c, stderr)); err != nil {
+		return err
+	}
+	if err := c.checkStart(roleConsume); err != nil {
 		return err
 	}
 	admin, err := c.openAdmin()
@@ -112,10 +115,10 @@ func consume(args []string, stdout *os.File, stderr io.Writer, log *slog.Logger)
 	if err != nil {
 		return usageOr(err)
 	}
-	log.Info("consuming", "topic", cfg.Topic, "group", cfg.Group)
-	admin.serve(log, collector(consumeFamilies, consumeMetrics(consumer, cfg.Output)))
 	ctx, stop := untilStopped()
 	defer stop()
+	log.Info("consuming", "topic", cfg.Topic, "group", cfg.Group)
+	admin.serve(log, collector(consumeFamilies, consumeMetrics(consumer, cfg.Output)))
 	return consumer.Run(ctx)
 }
 

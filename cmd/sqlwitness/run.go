@@ -39,6 +39,9 @@ func runEngine(open openEngine, args []string, stdout *os.File, stderr io.Writer
 	if len(rest) > 0 {
 		return usageError{fmt.Errorf("run: unexpected argument %q; to audit a capture file: sqlwitness read %s", rest[0], rest[0])}
 	}
+	if err := c.checkStart(roleRun); err != nil {
+		return err
+	}
 	admin, err := c.openAdmin()
 	if err != nil {
 		return err

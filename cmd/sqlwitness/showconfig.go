@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"reflect"
+	"slices"
 	"strings"
 
 	"go.yaml.in/yaml/v3"
@@ -29,17 +30,14 @@ func showConfig(args []string, stdout, stderr io.Writer) error {
 	if len(rest) > 0 {
 		return usageError{fmt.Errorf("config %s: unexpected argument %q", args[0], rest[0])}
 	}
-	rules, err := c.Select.compile()
-	if err != nil {
+	if args[0] == "check" {
+		return c.checkRoles(stdout)
+	}
+	if _, err := c.Select.compile(); err != nil {
 		return err
 	}
 	if err := c.checkWatch(); err != nil {
 		return err
-	}
-	if args[0] == "check" {
-		fmt.Fprintln(stdout, "the configuration is valid")
-		printCosts(stdout, rules)
-		return nil
 	}
 	node, err := document(reflect.ValueOf(c))
 	if err != nil {
@@ -48,6 +46,26 @@ func showConfig(args []string, stdout, stderr io.Writer) error {
 	enc := yaml.NewEncoder(stdout)
 	enc.SetIndent(2)
 	return enc.Encode(node)
+}
+
+// checkRoles refuses what the commands that the configuration is for would refuse at
+// their start. It says what the rules of a run cost.
+func (c *config) checkRoles(w io.Writer) error {
+	roles := c.roles()
+	for _, r := range roles {
+		if err := c.checkStart(r); err != nil {
+			return err
+		}
+	}
+	fmt.Fprintf(w, "the configuration is valid for %s\n", joinRoles(roles))
+	if !slices.Contains(roles, roleRun) {
+		return nil
+	}
+	rules, err := c.Select.compile()
+	if err == nil {
+		printCosts(w, rules)
+	}
+	return err
 }
 
 // document turns a configuration into YAML with its docs as comments.

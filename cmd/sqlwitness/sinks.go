@@ -307,16 +307,7 @@ func (c *config) openOutput(s *sinkConfig, stdout *os.File, log *slog.Logger) (o
 		}
 		return o, err
 	}
-	if err := s.TLS.load("sinks.tls"); err != nil {
-		return o, err
-	}
-	switch s.Type {
-	case "kafka":
-		o.Records, err = s.openKafka()
-	case "thrift":
-		o.Records, err = sender.NewThriftSink(sender.ThriftConfig{Collectors: s.Collectors, TLS: s.TLS.sender(), Timeout: s.Timeout})
-	}
-	if err != nil || c.Spool.Dir == "" {
+	if o.Records, err = s.openRecords(); err != nil || c.Spool.Dir == "" {
 		return o, err
 	}
 	minFree := c.Spool.MinFree
@@ -329,6 +320,17 @@ func (c *config) openOutput(s *sinkConfig, stdout *os.File, log *slog.Logger) (o
 		err = fmt.Errorf("spool.dir: %w", errors.Join(err, o.Records.Close()))
 	}
 	return o, err
+}
+
+// openRecords reads the files of a remote sink. It does not connect.
+func (s *sinkConfig) openRecords() (sender.RecordSink, error) {
+	if err := s.TLS.load("sinks.tls"); err != nil {
+		return nil, err
+	}
+	if s.Type == "kafka" {
+		return s.openKafka()
+	}
+	return sender.NewThriftSink(sender.ThriftConfig{Collectors: s.Collectors, TLS: s.TLS.sender(), Timeout: s.Timeout})
 }
 
 func (s *sinkConfig) openKafka() (sender.RecordSink, error) {
