@@ -44,6 +44,7 @@ type config struct {
 	only     role     // as well: what check is about; empty: see roles
 	file     string   // where the rest was read from
 	sections []string // the keys of the file's first level
+	read     *config  // what the file said over the defaults, without flags; nil: no file
 }
 
 type captureConfig struct {
@@ -160,7 +161,22 @@ func (c *config) load(path string) error {
 	if err := decoder.Decode(new(yaml.Node)); err != io.EOF {
 		return usageError{fmt.Errorf("configuration %s: a second document ('---') is not allowed", path)}
 	}
+	read := *c
+	c.read = &read
 	return nil
+}
+
+// changed names the sections in which two configurations differ.
+func (c *config) changed(from *config) (keys []string) {
+	is, was := reflect.ValueOf(c).Elem(), reflect.ValueOf(from).Elem()
+	for i := range is.NumField() {
+		f := is.Type().Field(i)
+		if f.IsExported() && hash(is.Field(i).Interface()) != hash(was.Field(i).Interface()) {
+			key, _, _ := strings.Cut(f.Tag.Get("yaml"), ",")
+			keys = append(keys, key)
+		}
+	}
+	return keys
 }
 
 // oneLine folds the library's list of errors.

@@ -22,7 +22,7 @@ func TestHangup(t *testing.T) {
 	away := freeport.Addr(t) // delivering the rest takes its time
 	for name, c := range map[string]struct{ config, begun string }{
 		"run": {fmt.Sprintf("capture: {interfaces: [lo], ports: [%d]}\nsinks: [{type: thrift, collectors: [%q]}]\nstate_file: %q\nspool: {dir: %q, min_free: 0}\n",
-			freeport.Port(t), away, state, t.TempDir()), `msg="the rules were taken over"`},
+			freeport.Port(t), away, state, t.TempDir()), `msg="nothing has changed, the rules stay"`},
 		"receive": {fmt.Sprintf("receive: {listen: %q}\nsinks: [{type: kafka, brokers: [%q], topic: audit}]\n", freeport.Addr(t), away), "msg=receiving"},
 		"consume": {fmt.Sprintf("consume: {brokers: [%q], topic: audit}\n", away), "msg=consuming"},
 	} {

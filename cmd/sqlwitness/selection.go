@@ -6,6 +6,8 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"slices"
+	"strings"
 	"syscall"
 	"text/tabwriter"
 	"time"
@@ -94,6 +96,8 @@ func (l *live) reload(ctx context.Context) {
 	}
 }
 
+// reloadRules says what has changed: the rules, which are taken over, and what is not
+// before the next start. Rules that are the same go on, with what they have counted.
 func (l *live) reloadRules() error {
 	c := defaultConfig()
 	if l.config.file == "" {
@@ -101,6 +105,15 @@ func (l *live) reloadRules() error {
 	}
 	if err := c.load(l.config.file); err != nil {
 		return err
+	}
+	later := slices.DeleteFunc(c.changed(l.config.read), func(key string) bool { return key == "select" })
+	if hash(&c.Select) == hash(&l.config.Select) {
+		if len(later) == 0 {
+			l.log.Info("nothing has changed, the rules stay", "file", l.config.file)
+		} else {
+			l.log.Info("the rules stay, they have not changed", "file", l.config.file, "for the next start", strings.Join(later, ","))
+		}
+		return nil
 	}
 	rules, err := c.Select.compile()
 	if err != nil {
@@ -110,6 +123,10 @@ func (l *live) reloadRules() error {
 	l.sender.SetRules(rules)
 	l.config.Select = c.Select
 	e.ConfigHash, e.RulesHash = l.config.hash(), hash(&l.config.Select)
-	l.log.Info("the rules were taken over", "file", l.config.file, "rules", len(c.Select.Rules))
+	said := []any{"file", l.config.file, "rules", len(c.Select.Rules)}
+	if len(later) > 0 {
+		said = append(said, "for the next start", strings.Join(later, ","))
+	}
+	l.log.Info("the rules were taken over", said...)
 	return l.announce(sender.TypeAgentChange, time.Now(), &e, "the rules have changed")
 }
