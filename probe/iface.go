@@ -14,8 +14,17 @@ const AutoInterfaces = "auto"
 
 // Interfaces are the devices that a list of names stands for.
 type Interfaces struct {
-	Indexes []int    // sorted, for Filter.Interfaces
+	Indexes []int    // sorted; never nil
 	Missing []string // names of devices that do not exist
+}
+
+// AllowInterfaces are devices as a Filter takes them: no more than it holds, else nil,
+// which is all there are.
+func AllowInterfaces(indexes []int) []int {
+	if len(indexes) > MaxInterfaces {
+		return nil
+	}
+	return indexes
 }
 
 // FindInterfaces resolves names, each of a device or "auto". A name without a
@@ -38,9 +47,21 @@ func resolveInterfaces(names []string) (found Interfaces, all []string, err erro
 	if err != nil {
 		return found, nil, fmt.Errorf("list interfaces: %w", err)
 	}
+	return resolve(names, devices, (*net.Interface).Addrs)
+}
+
+// resolve finds names among devices, whose addresses addrs tells.
+func resolve(names []string, devices []net.Interface, addrs func(*net.Interface) ([]net.Addr, error)) (found Interfaces, all []string, err error) {
+	found.Indexes = []int{}
 	for _, d := range devices {
 		all = append(all, d.Name)
-		if slices.Contains(names, d.Name) || slices.Contains(names, AutoInterfaces) && servesAddress(&d) {
+		wanted := slices.Contains(names, d.Name)
+		if !wanted && slices.Contains(names, AutoInterfaces) {
+			if wanted, err = servesAddress(&d, addrs); err != nil {
+				return found, nil, fmt.Errorf("list addresses of interface %s: %w", d.Name, err)
+			}
+		}
+		if wanted {
 			found.Indexes = append(found.Indexes, d.Index)
 		}
 	}
@@ -53,20 +74,18 @@ func resolveInterfaces(names []string) (found Interfaces, all []string, err erro
 	return found, all, nil
 }
 
-// servesAddress reports whether auto means d.
-func servesAddress(d *net.Interface) bool {
+// servesAddress reports whether auto means d. An error says nothing of d: Linux has no
+// addresses for a device that is gone.
+func servesAddress(d *net.Interface, addrs func(*net.Interface) ([]net.Addr, error)) (bool, error) {
 	if d.Flags&net.FlagUp == 0 {
-		return false
+		return false, nil
 	}
 	if d.Flags&net.FlagLoopback != 0 {
-		return true
+		return true, nil
 	}
-	addrs, err := d.Addrs()
-	if err != nil {
-		return false // gone between the list and the question
-	}
-	return slices.ContainsFunc(addrs, func(a net.Addr) bool {
+	list, err := addrs(d)
+	return slices.ContainsFunc(list, func(a net.Addr) bool {
 		ip, ok := a.(*net.IPNet)
 		return ok && !ip.IP.IsLinkLocalUnicast()
-	})
+	}), err
 }
