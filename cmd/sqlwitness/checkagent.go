@@ -78,6 +78,9 @@ func (d *doctor) judgeState(name, cause, cure string) {
 
 // judgeAgent says what the metrics of a running agent mean.
 func (d *doctor) judgeAgent(m metricsSeen) {
+	if m["sqlwitness_interfaces_followed"] != nil && m.sum("sqlwitness_interfaces_followed") == 0 {
+		d.say(gradeWarn, "agent interfaces", "devices that come are not captured", "the agent's log says why")
+	}
 	if n := m.sum("sqlwitness_kernel_dropped_packets_total"); n > 0 {
 		d.say(gradeWarn, "agent capture", fmt.Sprintf("the kernel has dropped %.0f packets", n), "more capture.shards, a larger capture.ring_mib, or responses: status")
 	}

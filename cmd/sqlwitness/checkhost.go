@@ -34,9 +34,13 @@ func (d *doctor) checkCapture() {
 		d.say(gradeDown, "interfaces", err.Error(), "name devices that are there in capture.interfaces, or say auto")
 		return
 	}
-	if len(indexes) == 0 {
+	switch {
+	case len(indexes) == 0:
 		d.say(gradeDown, "interfaces", "no device carries an address", "ip addr shows the devices; name some in capture.interfaces")
-	} else {
+	case len(indexes) > probe.MaxInterfaces:
+		d.say(gradeWarn, "interfaces", fmt.Sprintf("%d devices carry an address, a filter holds %d: all devices are captured, also those without one", len(indexes), probe.MaxInterfaces),
+			"name the devices in capture.interfaces")
+	default:
 		d.ok("interfaces", "%s", strings.Join(deviceNames(indexes), ", "))
 	}
 	rings := int64(c.Capture.RingMiB*c.Capture.Shards) << 20

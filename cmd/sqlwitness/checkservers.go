@@ -104,7 +104,7 @@ func (d *doctor) checkPort(s *listener, port uint16, role watcher.PortRole) bool
 func (d *doctor) missedAddresses(s *listener, port uint16) (missed []string) {
 	captured, err := probe.FindInterfaces(d.config.Capture.Interfaces)
 	devices, derr := net.Interfaces()
-	if err != nil || derr != nil || s.elsewhere {
+	if err != nil || derr != nil || s.elsewhere || probe.AllowInterfaces(captured) == nil {
 		return nil
 	}
 	for _, dev := range devices {

@@ -48,7 +48,7 @@ type config struct {
 }
 
 type captureConfig struct {
-	Interfaces  []string      `yaml:"interfaces" doc:"devices to capture on; auto: loopback and all devices that carry an address"`
+	Interfaces  []string      `yaml:"interfaces" doc:"devices to capture on, up to 256; auto: loopback and all devices that carry an address (if they are more than 256, all devices that there are)"`
 	Ports       []uint16      `yaml:"ports" doc:"TCP ports of the servers, 1 to 64 of them"`
 	Responses   string        `yaml:"responses" doc:"what is captured of the server's answers: full, status or none"`
 	Shards      int           `yaml:"shards" doc:"capture rings, each with a goroutine of its own; 1 to 64"`
@@ -297,6 +297,7 @@ func (c *captureConfig) validate() error {
 		return errors.New("capture.interfaces: none given; say auto, or name devices")
 	}
 	return firstError(
+		inRange("capture.interfaces: number of names", len(c.Interfaces), 1, probe.MaxInterfaces),
 		modeErr,
 		portErr,
 		unique("capture.ports", c.Ports),

@@ -18,6 +18,7 @@ var runFamilies = []family{
 	{"packets_total", "Packets that the agent took from its rings, by what became of them; accepted ones are segments.", []string{"outcome"}},
 	{"kernel_dropped_packets_total", "Packets that the kernel dropped because the ring was full.", []string{"ring"}},
 	{"kernel_ring_full_total", "Times that the ring was full.", []string{"ring"}},
+	{"interfaces_followed", "1 if devices that come and go are followed, else 0: those that come are not captured.", nil},
 	{"snipped_segments_total", "Accepted segments that lack bytes of their payload, because the capture cut them.", nil},
 
 	{"segments_total", "Segments: fed to a connection, stray (of no known connection), late (repeats behind a connection's end).", []string{"shard", "class"}},
@@ -70,6 +71,7 @@ var runFamilies = []family{
 // metrics reads the counters of agent_report events, and the states.
 func (l *live) metrics(emit emitter) {
 	l.captureMetrics(emit)
+	emit("interfaces_followed", one(!l.follow.lost.Load()))
 	l.shardMetrics(emit)
 	l.senderMetrics(emit)
 	l.selectionMetrics(emit)

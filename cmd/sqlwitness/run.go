@@ -51,9 +51,11 @@ func runEngine(open openEngine, args []string, stdout *os.File, stderr io.Writer
 	if err != nil {
 		return err
 	}
-	if filter.Interfaces, err = probe.FindInterfaces(c.Capture.Interfaces); err != nil {
+	devices, err := probe.FindInterfaces(c.Capture.Interfaces)
+	if err != nil {
 		return err
 	}
+	filter.Interfaces = probe.AllowInterfaces(devices)
 	engine, err := open(&c, filter, log)
 	if err != nil {
 		return err
@@ -121,6 +123,7 @@ type live struct {
 
 	mu     sync.Mutex
 	filter probe.Filter // in force
+	follow following
 }
 
 func (l *live) run(stderr io.Writer) error {
@@ -180,7 +183,7 @@ func (l *live) run(stderr io.Writer) error {
 // background does what goes on beside the shards, until ctx is done.
 func (l *live) background(ctx context.Context, cancel context.CancelCauseFunc) *sync.WaitGroup {
 	all := new(sync.WaitGroup)
-	all.Go(func() { l.followInterfaces(ctx, cancel) })
+	all.Go(func() { l.followInterfaces(ctx, cancel, probe.WatchInterfaces) })
 	all.Go(func() { l.hint(ctx) })
 	all.Go(func() { l.report(ctx) })
 	all.Go(func() { l.tellLosses(ctx) })
@@ -217,26 +220,6 @@ func (l *live) captured() probe.Stats {
 		sum.Add(&s)
 	}
 	return sum
-}
-
-// followInterfaces swaps the kernel's filter when devices come and go. A device
-// that was asked for by name and is gone ends the run.
-func (l *live) followInterfaces(ctx context.Context, cancel context.CancelCauseFunc) {
-	err := probe.WatchInterfaces(ctx, l.config.Capture.Interfaces, func(now probe.Interfaces) {
-		if len(now.Missing) > 0 {
-			cancel(fmt.Errorf("interface %s is gone", strings.Join(now.Missing, ", ")))
-			return
-		}
-		l.mu.Lock()
-		defer l.mu.Unlock()
-		l.filter.Interfaces = now.Indexes
-		if err := l.engine.SetFilter(l.filter); err != nil {
-			cancel(err)
-		}
-	})
-	if err != nil {
-		l.log.Warn("interfaces are not followed any more", "err", err)
-	}
 }
 
 func portList(ports []uint16) string {
