@@ -6,12 +6,12 @@ import (
 	"fmt"
 	"net"
 	"slices"
-	"strconv"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/segmentio/kafka-go"
+	"github.com/segmentio/kafka-go/protocol"
 )
 
 // Encoding is the form of the records of a RecordSink.
@@ -39,6 +39,9 @@ type KafkaConfig struct {
 	Timeout  time.Duration // of one request, with all replicas; default 10 s
 }
 
+// metadataTTL bounds the age of what a transport knows of topics and brokers.
+const metadataTTL = 5 * time.Second
+
 // Client returns a client of the cluster. It connects when it is used. The
 // transport's idle connections are the caller's to close.
 func (c KafkaCluster) Client(topic string) (*kafka.Client, *kafka.Transport, error) {
@@ -60,7 +63,7 @@ func (c KafkaCluster) Client(topic string) (*kafka.Client, *kafka.Transport, err
 	}
 	transport := &kafka.Transport{
 		Dial:        (&net.Dialer{Timeout: 3 * time.Second}).DialContext,
-		DialTimeout: 5 * time.Second, MetadataTTL: 5 * time.Second, MetadataTopics: []string{topic},
+		DialTimeout: 5 * time.Second, MetadataTTL: metadataTTL, MetadataTopics: []string{topic},
 		ClientID: c.ClientID, TLS: tc, SASL: mechanism,
 	}
 	return &kafka.Client{Addr: kafka.TCP(c.Brokers...), Transport: transport}, transport, nil
@@ -76,10 +79,9 @@ type KafkaSink struct {
 	cfg       KafkaConfig
 	client    *kafka.Client
 	transport *kafka.Transport
-	// partitions of the topic, read once: if the topic grows, a lane stays where it
-	// is until the next start.
-	partitions atomic.Int32
-	listed     atomic.Bool // an error has named the topics that there are
+	homes     homes
+	settle    time.Duration // homeSettle
+	listed    atomic.Bool   // an error has named the topics that there are
 }
 
 // NewKafkaSink checks the configuration and reads its files. It does not connect:
@@ -96,7 +98,7 @@ func NewKafkaSink(cfg KafkaConfig) (*KafkaSink, error) {
 		return nil, err
 	}
 	client.Timeout = cfg.Timeout
-	return &KafkaSink{cfg: cfg, client: client, transport: transport}, nil
+	return &KafkaSink{cfg: cfg, client: client, transport: transport, settle: homeSettle}, nil
 }
 
 // Check asks the cluster for the topic. Its error says what to do.
@@ -105,7 +107,7 @@ func (s *KafkaSink) Check(ctx context.Context) error {
 	defer cancel()
 	n, err := topicPartitions(ctx, s.client, s.cfg.Brokers, s.cfg.Topic, &s.listed)
 	if err == nil {
-		s.partitions.CompareAndSwap(0, int32(n))
+		s.homes.begin(n)
 	}
 	return err
 }
@@ -113,7 +115,7 @@ func (s *KafkaSink) Check(ctx context.Context) error {
 // Deliver implements RecordSink. The lanes of a batch are produced at the same
 // time, each with one request in flight.
 func (s *KafkaSink) Deliver(ctx context.Context, b *Batch) error {
-	if s.partitions.Load() == 0 {
+	if !s.homes.known() {
 		if err := s.Check(ctx); err != nil {
 			return err
 		}
@@ -178,26 +180,8 @@ func (b *Batch) finish(lane uint16, stubs int, refused []int) {
 func (s *KafkaSink) deliverLane(ctx context.Context, l *laneBatch) error {
 	key := laneKey(l.batch.agent, int(l.lane))
 	l.stubs, l.refused = 0, l.refused[:0]
-	p := producer{s, key, partitionOf(key, int(s.partitions.Load()))}
+	p := producer{s, key, s.homes.of(key)}
 	return p.produce(ctx, l, l.index)
-}
-
-func laneKey(agent string, lane int) []byte {
-	return strconv.AppendInt(append([]byte(agent), '/'), int64(lane), 10)
-}
-
-// LanePartition is the partition, of so many, that holds a lane of an agent.
-func LanePartition(agent string, lane, partitions int) int {
-	return partitionOf(laneKey(agent, lane), partitions)
-}
-
-// partitionOf chooses as Kafka's producer does for a record with a key.
-func partitionOf(key []byte, partitions int) int {
-	all := make([]int, partitions)
-	for i := range all {
-		all[i] = i
-	}
-	return kafka.Murmur2Balancer{Consistent: true}.Balance(kafka.Message{Key: key}, all...)
 }
 
 // A producer sends the records of one key.
@@ -256,11 +240,27 @@ func (p *producer) send(ctx context.Context, records kafka.RecordReader) error {
 	}
 	switch {
 	case err == nil:
+		s.homes.took(p.partition)
 		return nil
-	case errors.Is(err, kafka.UnknownTopicOrPartition):
-		return noTopic(ctx, s.client, s.cfg.Brokers, s.cfg.Topic, &s.listed)
+	case errors.Is(err, kafka.UnknownTopicOrPartition) || errors.Is(err, protocol.ErrNoTopic) || errors.Is(err, protocol.ErrNoPartition):
+		return s.notThere(ctx, p.partition)
 	}
 	return fmt.Errorf("produce to %s/%d: %w", s.cfg.Topic, p.partition, explain(err))
+}
+
+// notThere is the error for a partition that is said not to exist. Where the topic has
+// fewer now, that is noted.
+func (s *KafkaSink) notThere(ctx context.Context, partition int) error {
+	n, err := topicPartitions(ctx, s.client, s.cfg.Brokers, s.cfg.Topic, &s.listed)
+	switch {
+	case err != nil:
+		return err
+	case n > partition: // one of the two answers is old
+		return fmt.Errorf("produce to %s/%d: %w", s.cfg.Topic, partition, kafka.UnknownTopicOrPartition)
+	}
+	s.homes.missed(n, time.Now(), s.settle)
+	return fmt.Errorf("kafka topic %q has %d partitions now, and no %d: its lanes move to those when this was so for %v: %w",
+		s.cfg.Topic, n, partition, s.settle, kafka.UnknownTopicOrPartition)
 }
 
 // refusesRecord tells whether a broker's error is about the records themselves,

@@ -50,12 +50,22 @@ type message struct {
 	}
 }
 
-// readTopic reads want records of all partitions, and looks whether there are
+// readTopic reads want records of all 8 partitions, and looks whether there are
 // more.
 func readTopic(t *testing.T, brokers []string, want int) []message {
 	t.Helper()
+	out := readPartitions(t, brokers, 8)
+	if len(out) != want {
+		t.Fatalf("%d records in the topic, want %d", len(out), want)
+	}
+	return out
+}
+
+// readPartitions reads a topic that has so many partitions.
+func readPartitions(t *testing.T, brokers []string, partitions int) []message {
+	t.Helper()
 	var out []message
-	for p := range 8 {
+	for p := range partitions {
 		conn, err := kafka.DialLeader(t.Context(), "tcp", brokers[0], testTopic, p)
 		if err != nil {
 			t.Fatal(err)
@@ -81,9 +91,6 @@ func readTopic(t *testing.T, brokers []string, want int) []message {
 			batch.Close()
 		}
 		conn.Close()
-	}
-	if len(out) != want {
-		t.Fatalf("%d records in the topic, want %d", len(out), want)
 	}
 	return out
 }
