@@ -6,11 +6,10 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
-
-	"github.com/apache/thrift/lib/go/thrift"
 
 	"sqlwitness/sender/gen-go/audit"
 )
@@ -27,7 +26,7 @@ type CollectorConfig struct {
 	// take its answer; default 5 s, at most Timeout.
 	Silence time.Duration
 	// Outputs take what is received: Name, Sink, Records and Notify count. A batch is
-	// acknowledged when all of them have it.
+	// acknowledged when all of them have it, and none gets again what it has.
 	Outputs []Output
 }
 
@@ -45,7 +44,7 @@ type CollectorStats struct {
 }
 
 // A Collector takes batches of agents, by Thrift, and gives them to its sinks. It
-// stores nothing: what it has acknowledged its sinks have, files on disk, safe from a
+// stores nothing, but remembers which sinks have a batch that will come again: what it has acknowledged its sinks have, files on disk, safe from a
 // power failure.
 type Collector struct {
 	cfg      CollectorConfig
@@ -53,6 +52,7 @@ type Collector struct {
 	closing  atomic.Bool
 	busy     chan struct{} // one token per batch being delivered
 	room     *receiving
+	parcels  *parcels
 	local    []*committer // of each output that is a Sink: these are not for several goroutines
 	down     []sinkState  // of each output
 
@@ -93,7 +93,7 @@ func NewCollector(cfg CollectorConfig) (*Collector, error) {
 		l = tls.NewListener(l, tc)
 	}
 	c := &Collector{cfg: cfg, listener: l, busy: make(chan struct{}, maxBusy), room: newReceiving(maxReceiving - maxThriftFrame>>20), conns: map[net.Conn]*call{},
-		local: make([]*committer, len(cfg.Outputs)), down: make([]sinkState, len(cfg.Outputs))}
+		parcels: newParcels(len(cfg.Outputs)), local: make([]*committer, len(cfg.Outputs)), down: make([]sinkState, len(cfg.Outputs))}
 	for i, o := range cfg.Outputs {
 		if o.Records == nil {
 			c.local[i] = newCommitter(o.Sink)
@@ -205,43 +205,101 @@ func (c *Collector) accept(conn net.Conn) {
 	})
 }
 
-// put delivers a batch. On an error the agent has to send it again.
-func (c *Collector) put(b *Batch) (*audit.Ack, error) {
-	c.busy <- struct{}{}
-	defer func() { <-c.busy }()
+// put delivers a batch and returns the answer, and the parcel that is to be forgotten
+// when the agent shows that it has the answer. On an error the agent has to send the
+// batch again.
+func (c *Collector) put(b *Batch) (*audit.Ack, *parcel, error) {
 	n := uint64(b.Events())
 	c.batches.Add(1)
 	c.received.Add(n)
-	ctx, cancel := context.WithTimeout(context.Background(), c.cfg.Timeout)
-	defer cancel()
-	ack := &audit.Ack{Events: thrift.Int64Ptr(int64(n))}
-	for i, o := range c.cfg.Outputs {
-		err := c.give(ctx, i, b, ack)
-		c.down[i].set(o, err)
-		if err != nil {
-			c.failed.Add(n)
-			return nil, fmt.Errorf("%s: %w", o.Name, err)
-		}
+	ack, p, err := c.deliver(b)
+	if err != nil {
+		c.failed.Add(n)
+		return nil, nil, err
 	}
 	c.delivered.Add(n)
 	c.stubs.Add(uint64(ack.GetStubs()))
 	c.unwanted.Add(uint64(ack.GetRefused()))
-	return ack, nil
+	return ack, p, nil
 }
 
-// give returns nil when output i has the batch.
-func (c *Collector) give(ctx context.Context, i int, b *Batch, ack *audit.Ack) error {
+func (c *Collector) deliver(b *Batch) (*audit.Ack, *parcel, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), c.cfg.Timeout)
+	defer cancel()
+	p, err := c.parcels.take(ctx, b)
+	if err != nil {
+		return nil, nil, err
+	}
+	c.busy <- struct{}{}
+	defer func() { <-c.busy }()
+	ctx, cancel = context.WithTimeout(context.Background(), c.cfg.Timeout)
+	defer cancel()
+	for _, i := range c.order() {
+		if err := c.give(ctx, i, b, p); err != nil {
+			c.settle(p)
+			return nil, nil, fmt.Errorf("%s: %w", c.cfg.Outputs[i].Name, err)
+		}
+	}
+	ack := p.ack()
+	c.parcels.release(p, true)
+	return ack, p, nil
+}
+
+// settle gives back a parcel that was not delivered to all outputs. What an output was
+// too slow to say it may still say.
+func (c *Collector) settle(p *parcel) {
+	if p.late == nil {
+		c.parcels.release(p, false)
+		return
+	}
+	c.done.Go(func() {
+		p.late()
+		p.late = nil
+		c.parcels.release(p, false)
+	})
+}
+
+// order is the order in which the outputs get a batch: first those that failed with the
+// last one, so that the others take nothing that has to come again, then the remote ones,
+// which fail more often than a disk does.
+func (c *Collector) order() []int {
+	ranks, all := make([]int, len(c.local)), make([]int, len(c.local))
+	for i := range all {
+		all[i] = i
+		switch {
+		case c.Down(i) != nil:
+		case c.local[i] == nil:
+			ranks[i] = 1
+		default:
+			ranks[i] = 2
+		}
+	}
+	slices.SortStableFunc(all, func(a, b int) int { return ranks[a] - ranks[b] })
+	return all
+}
+
+// give returns nil when output i has all of the batch, of which it gets what it has not.
+func (c *Collector) give(ctx context.Context, i int, b *Batch, p *parcel) error {
+	part, places := p.missing(i, b)
+	if len(places) == 0 {
+		return nil
+	}
+	var err error
 	if c.local[i] != nil {
-		return c.local[i].write(ctx, b)
+		err = c.local[i].write(ctx, part)
+		note := func(err error) { p.took(i, places[:part.safe(err)]) }
+		var late *lateError
+		if errors.As(err, &late) {
+			p.late = func() { note(<-late.outcome) }
+		} else {
+			note(err)
+		}
+	} else {
+		err = c.cfg.Outputs[i].Records.Deliver(ctx, part)
+		p.delivered(i, part, places, err)
 	}
-	part := &Batch{chunk: b.chunk, agent: b.agent}
-	if err := c.cfg.Outputs[i].Records.Deliver(ctx, part); err != nil {
-		return err
-	}
-	ack.Stubs = thrift.Int64Ptr(max(ack.GetStubs(), int64(part.Stubs)))
-	ack.Refused = thrift.Int64Ptr(max(ack.GetRefused(), int64(part.Refused)))
-	ack.RefusedAt = refusedAt(ack.RefusedAt, part.refused)
-	return nil
+	c.down[i].set(c.cfg.Outputs[i], err)
+	return err
 }
 
 // A sinkState tells Notify of changes. Batches are given to a sink by several

@@ -16,6 +16,8 @@ import (
 // the wire and 700 in memory.
 func (l *call) Process(ctx context.Context, seq int32, in, out thrift.TProtocol) (bool, thrift.TException) {
 	l.busy.Store(true)
+	l.c.parcels.forget(l.last) // who calls again has the answer to the last call
+	l.last = nil
 	b, err := readBatch(ctx, in)
 	var bad *badEvent
 	if err != nil && !errors.As(err, &bad) {
@@ -25,7 +27,7 @@ func (l *call) Process(ctx context.Context, seq int32, in, out thrift.TProtocol)
 	}
 	result := audit.NewCollectorPutResult()
 	if err == nil {
-		result.Success, err = l.c.put(b)
+		result.Success, l.last, err = l.c.put(b)
 	}
 	if err != nil {
 		reason := err.Error()

@@ -20,6 +20,7 @@ import (
 type call struct {
 	c    *Collector
 	busy atomic.Bool // a batch is being delivered or answered
+	last *parcel     // that was answered, if no call has come since
 }
 
 // serve answers calls until the client leaves, which is no error. A client may be

@@ -2,7 +2,9 @@ package sender
 
 import (
 	"context"
+	"errors"
 	"slices"
+	"sort"
 	"sync"
 )
 
@@ -35,8 +37,19 @@ func newCommitter(s Sink) *committer {
 	return &committer{sink: s, turn: make(chan struct{}, 1)}
 }
 
-// write returns nil when the batch is safe. On an error, or when ctx ends before, it may
-// be there or not.
+// A lateError says that a batch was being written when its time was over. outcome
+// gets what became of it, once.
+type lateError struct {
+	error
+	outcome <-chan error
+}
+
+// Unwrap gives the reason.
+func (e *lateError) Unwrap() error { return e.error }
+
+// write returns nil when the batch is safe. A RetryError says how much of it is; behind
+// a lateError that is not known yet; behind any other error, or when ctx ends before it
+// was its turn, nothing is.
 func (c *committer) write(ctx context.Context, b *Batch) error {
 	w := &commit{b.b, b.Events(), make(chan error, 1)}
 	c.mu.Lock()
@@ -52,8 +65,11 @@ func (c *committer) write(ctx context.Context, b *Batch) error {
 	case <-ctx.Done():
 		c.mu.Lock()
 		defer c.mu.Unlock()
-		c.waiting = slices.DeleteFunc(c.waiting, func(o *commit) bool { return o == w })
-		return ctx.Err()
+		if i := slices.Index(c.waiting, w); i >= 0 {
+			c.waiting = slices.Delete(c.waiting, i, i+1)
+			return ctx.Err()
+		}
+		return &lateError{ctx.Err(), w.done}
 	}
 }
 
@@ -72,15 +88,46 @@ func (c *committer) commitWaiting() {
 		}
 		written++
 	}
+	some := bytesTaken(err) > 0
 	var unsafe error
-	if s, ok := c.sink.(syncer); ok && written > 0 {
+	if s, ok := c.sink.(syncer); ok && (written > 0 || some) {
 		unsafe = s.Sync()
 	}
 	for i, w := range all {
-		if i < written {
+		switch {
+		case i < written:
 			w.done <- unsafe
-		} else {
+		case i > written || some && unsafe != nil:
+			w.done <- nothingOf(err)
+		default:
 			w.done <- err
 		}
 	}
+}
+
+// bytesTaken is how much a sink has taken of what it failed with, as far as it says so.
+func bytesTaken(err error) int {
+	var some *RetryError
+	if errors.As(err, &some) {
+		return some.Written
+	}
+	return 0
+}
+
+// nothingOf is the error for a batch of which the sink has nothing.
+func nothingOf(err error) error {
+	if bytesTaken(err) > 0 {
+		return &RetryError{Err: err}
+	}
+	return err
+}
+
+// safe is how many records of c, from the first on, are where it was written with this
+// result.
+func (c *chunk) safe(err error) int {
+	if err == nil {
+		return c.events()
+	}
+	taken := bytesTaken(err)
+	return sort.Search(len(c.recs), func(i int) bool { return int(c.recs[i].end) > taken })
 }

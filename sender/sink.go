@@ -31,7 +31,8 @@ func (e *RetryError) Unwrap() error { return e.Err }
 // calls it from one goroutine, a Collector from several.
 type RecordSink interface {
 	// Deliver returns nil when every event of b is acknowledged, or refused for
-	// itself and counted in b. On an error it is called again with the same batch.
+	// itself and counted in b. On an error it is called again with the same batch, by a
+	// Collector with the lanes of it that b does not say are done.
 	Deliver(ctx context.Context, b *Batch) error
 	Close() error
 }
