@@ -43,9 +43,9 @@ type CollectorStats struct {
 	Unwanted    uint64 // of Delivered, as in Stats
 }
 
-// A Collector takes batches of agents, by Thrift, and gives them to its sinks. It
-// stores nothing, but remembers which sinks have a batch that will come again: what it has acknowledged its sinks have, files on disk, safe from a
-// power failure.
+// A Collector takes batches of agents, by Thrift, and gives them to its sinks. It stores
+// no event, but remembers which sinks have a batch that will come again. What it has
+// acknowledged its sinks have, files on disk, safe from a power failure.
 type Collector struct {
 	cfg      CollectorConfig
 	listener net.Listener
