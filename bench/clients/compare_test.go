@@ -216,8 +216,16 @@ func facts(c *logged, e *event, rows int64) []string {
 		}
 	}
 	odd := slices.DeleteFunc(slices.Clone(e.Flags), func(f string) bool {
-		// A text beyond the parser's grammar says that its tables come from the tokens.
-		return f == "tables_guessed" || f == "charset_guessed" && strings.Contains(oneMark(c.text), "\ufffd") || f == "params_cut" && c.bulk
+		// A text beyond the parser's grammar says that its tables come from the tokens, and
+		// one whose bytes servers may read in two ways that there may be more of them.
+		foreign := strings.Contains(oneMark(c.text), "\ufffd")
+		switch f {
+		case "charset_guessed", "tables_cut", "traits_cut":
+			return foreign
+		case "params_cut":
+			return c.bulk
+		}
+		return f == "tables_guessed"
 	})
 	if len(odd) > 0 {
 		differ("flags", "none", strings.Join(odd, " "))

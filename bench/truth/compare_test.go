@@ -150,6 +150,8 @@ func TestCompareSees(t *testing.T) {
 		{"flags", edit(6, func(e *Event) { e.Flags = []string{"gap_before"} }), damaged},
 		{"charset flag on plain text", edit(6, func(e *Event) { e.Flags = []string{"charset_guessed"} }), damaged},
 		{"charset flag on bytes", edit(3, func(e *Event) { e.Flags = []string{"charset_guessed"} }), Report{Wanted: 8, Audited: 8}},
+		{"lists cut of a plain text", edit(6, func(e *Event) { e.Flags = []string{"tables_cut", "accounts_cut"} }), damaged},
+		{"lists cut of bytes", edit(3, func(e *Event) { e.Flags = []string{"tables_cut", "traits_cut"} }), Report{Wanted: 8, Audited: 8}},
 		{"tables taken from the tokens", edit(6, func(e *Event) { e.Flags = []string{"tables_guessed"} }), Report{Wanted: 8, Audited: 8}},
 		{"text", edit(6, func(e *Event) { e.SQL = str("select 3") }), Report{Wanted: 8, Audited: 8, Missing: 1, Extra: 1}},
 		{"text cut", edit(5, func(e *Event) { e.SQL = str((*e.SQL)[:190]) }), Report{Wanted: 8, Audited: 8, Missing: 1, Extra: 1}},

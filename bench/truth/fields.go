@@ -83,10 +83,17 @@ func fields(s *Session, c *Command, e *Event, o Options) []string {
 	if c.Affected != Unknown && value(e.Affected) != c.Affected {
 		differ("affected_rows", c.Affected, value(e.Affected))
 	}
-	// A text with bytes that are not UTF-8 may say so, and a text beyond the parser's
-	// grammar that its tables were taken from the tokens; nothing else is odd here.
+	// A text with bytes that are not UTF-8 may say so, and one beyond the parser's grammar
+	// that its tables were taken from the tokens. Where a text is cut, or servers may read
+	// its bytes in two ways, the lists may lack something. Nothing else is odd here.
 	odd := slices.DeleteFunc(slices.Clone(e.Flags), func(f string) bool {
-		return f == "charset_guessed" && !utf8.Valid(c.Text) || f == "tables_guessed"
+		switch f {
+		case "charset_guessed":
+			return !utf8.Valid(c.Text)
+		case "tables_cut", "traits_cut", "accounts_cut":
+			return !utf8.Valid(c.Text) || e.SQLTruncated
+		}
+		return f == "tables_guessed"
 	})
 	if len(odd) > 0 {
 		differ("flags", "none", odd)
