@@ -65,6 +65,17 @@ func TestReadEffects(t *testing.T) {
 		{sql: "call p(); use b", unsure: true},
 		{sql: "select 'c:\\'; use mysql; select '"},
 		{sql: "set sql_mode=''; use b", unsure: true},
+		{sql: "use a-- x\n", schemas: []schemaChange{{name: "a"}}},
+		{sql: "use a--", schemas: []schemaChange{{name: "a"}}},
+		{sql: "use a#x", schemas: []schemaChange{{name: "a"}}},
+		{sql: "use a/*x*/", schemas: []schemaChange{{name: "a"}}},
+		{sql: "select 1 --\x01'; use a\n; use b", schemas: []schemaChange{{result: 1, name: "b"}}},
+		{sql: "select 1 --\x7f'; use a\n; use b", schemas: []schemaChange{{result: 1, name: "b"}}},
+		{sql: "select 1 --'; use a\n; use b"},
+		{sql: "use `a``b`", schemas: []schemaChange{{name: "a`b"}}},
+		{sql: "use `a", unsure: true},
+		{sql: "use " + strings.Repeat("a", 257)},
+		{sql: "use `" + strings.Repeat("a", 257) + "`"},
 	} {
 		q := command{sql: []byte(c.sql)}
 		q.effects = reading(0).effects(skipBlank(q.sql), skipping)
@@ -159,6 +170,15 @@ func TestReadings(t *testing.T) {
 		{twoByte, 0, wide, false, true},
 		{"select 'a'; use b", 0, allReadings, true, false},
 		{"select 'it\\'s'; use b", wide, skipping, true, false},
+		{"select '\xb1\\''; use b; select 'x'", wide | katakana, 0, true, false},
+		{"select '\xb1\\''; use b; select 'x'", wide, katakana, false, true},
+		{"use\xa0b", hardSpace, 0, true, false},
+		{"use\xa0b", 0, 0, false, false},
+		{"use\xa0b", 0, hardSpace, false, true},
+		{"\xa0use b", hardSpace, 0, true, false},
+		{"select 1 --\xa0'; select 1\n; use b", hardSpace, 0, true, false},
+		{"use `b\xa0`", hardSpace, 0, true, true},
+		{"use `b\\\xa0`" + strings.Repeat(" ", maxReread), 0, allReadings, true, true},
 	} {
 		e := c.how.effects([]byte(c.sql), c.unsure)
 		if len(e.schemas) == 1 != c.use || e.unsure != c.maybe {

@@ -2,7 +2,11 @@ package stream
 
 import (
 	"bytes"
+	"math/bits"
 	"slices"
+	"strings"
+
+	"golang.org/x/text/encoding/charmap"
 )
 
 // A reading is how a server finds the ends of quotes and comments. Not all of it is told
@@ -12,10 +16,15 @@ type reading uint8
 const (
 	plainSingle reading = 1 << iota // '\' is a character like others within '…': NO_BACKSLASH_ESCAPES
 	plainDouble                     // and within "…": that, or ANSI_QUOTES
-	wide                            // '\' may be the second byte of a character: big5, gbk, sjis
+	wide                            // two bytes may be one character, its second '\' or '`': big5, gbk, sjis
+	katakana                        // but bytes from 0xa1 to 0xdf are characters of their own: sjis
+	hardSpace                       // 0xa0 is white space: latin1, perhaps others of one byte for a character
 	skipping                        // executable comments that not every server executes are skipped
 	allReadings = skipping<<1 - 1
 )
+
+// maxReread is the length of a text that is read in more than four ways.
+const maxReread = 4 << 10
 
 // alwaysExecuted is the last version whose comments all servers of today execute.
 // MariaDB skips those of 50700 to 99999.
@@ -36,10 +45,18 @@ func (c *Conn) reading() (how, unsure reading) {
 		unsure = plainDouble
 	}
 	switch c.collation & 1023 {
-	case 1, 84, 13, 88, 95, 96, 28, 87, 248, 249, 250:
+	case 1, 84, 28, 87, 248, 249, 250:
 		how |= wide
+	case 13, 88, 95, 96:
+		how |= wide | katakana
+	case 5, 8, 15, 31, 47, 48, 49, 94:
+		how |= hardSpace
 	case 0:
-		unsure |= wide
+		unsure |= wide | katakana | hardSpace
+	default:
+		if _, ok := encodingOf(c.collation).(*charmap.Charmap); ok {
+			unsure |= hardSpace
+		}
 	}
 	return how, unsure | skipping
 }
@@ -76,8 +93,12 @@ func (how reading) effects(text []byte, unsure reading) (e effects) {
 	if unsure &= differs(text); unsure == 0 {
 		return e
 	}
+	if len(text) > maxReread && bits.OnesCount8(uint8(unsure)) > 2 {
+		e.unsure = e.unsure || mentionsSchema(text)
+		return e
+	}
 	for other := range allReadings + 1 {
-		if other&^unsure != how&^unsure || other == how {
+		if other&^unsure != how&^unsure || other == how || !other.possible() {
 			continue
 		}
 		var o effects
@@ -88,13 +109,24 @@ func (how reading) effects(text []byte, unsure reading) (e effects) {
 	return e
 }
 
+// possible reports that some character set is read like that.
+func (how reading) possible() bool {
+	return how&(wide|katakana) != katakana && how&(wide|hardSpace) != wide|hardSpace
+}
+
 // differs returns which parts of a reading matter to a text.
 func differs(text []byte) (d reading) {
+	if slices.ContainsFunc(text, func(b byte) bool { return b >= 0x81 }) {
+		d = wide | katakana
+	}
 	if bytes.IndexByte(text, '\\') >= 0 {
-		d = plainSingle | wide
+		d |= plainSingle
 		if bytes.IndexByte(text, '"') >= 0 {
 			d |= plainDouble
 		}
+	}
+	if bytes.IndexByte(text, 0xa0) >= 0 {
+		d |= hardSpace
 	}
 	if bytes.Contains(text, []byte("/*!")) || bytes.Contains(text, []byte("/*M!")) {
 		d |= skipping
@@ -115,11 +147,17 @@ func mayHaveEffect(b []byte) bool {
 	case [3]byte{'r', 'e', 'p'}:
 		return b[3]|0x20 == 'e' // not REPLACE
 	}
-	return b[0] == '/' || b[0]|0x20 == 'i' && b[1]|0x20 == 'f'
+	return b[0] == '/' || b[0] == 0xa0 || b[0]|0x20 == 'i' && b[1]|0x20 == 'f'
 }
 
 // read reads the statements of a text.
 func (how reading) read(rest []byte, e *effects) {
+	if how&hardSpace != 0 && bytes.IndexByte(rest, 0xa0) >= 0 {
+		rest = skipBlank(bytes.ReplaceAll(rest, []byte{0xa0}, []byte{' '}))
+		defer func() {
+			e.unsure = e.unsure || slices.ContainsFunc(e.schemas, func(s schemaChange) bool { return strings.Contains(s.name, " ") })
+		}()
+	}
 	compound := false
 	for i := 0; len(rest) > 0; {
 		next := how.next(rest)
@@ -225,10 +263,14 @@ func (how reading) readDrop(b []byte, i int, e *effects) {
 	e.change(how, rest, i, true)
 }
 
-// change notes that the i-th statement changes the schema whose name b begins with.
+// change notes that the i-th statement changes the schema whose name b begins with. One
+// that is longer than 64 characters every server refuses.
 func (e *effects) change(how reading, b []byte, i int, drop bool) {
 	name, _ := how.name(b)
-	if name == "" || len(name) > maxNameBytes || e.several || len(e.schemas) >= maxSchemaChanges {
+	if len(name) > maxNameBytes {
+		return
+	}
+	if name == "" || e.several || len(e.schemas) >= maxSchemaChanges {
 		e.unsure = true
 		return
 	}
@@ -311,31 +353,59 @@ func (how reading) words(b []byte, words ...string) (rest []byte, ok bool) {
 	return rest, true
 }
 
-// name reads a name. It is empty if there is none.
+// name reads a name. It is empty if there is none, and cut if it is too long for one.
 func (how reading) name(b []byte) (string, []byte) {
 	b = how.skip(b)
 	if len(b) == 0 {
 		return "", nil
 	}
 	if quote := b[0]; quote == '`' || quote == '"' {
-		var name []byte
-		for i := 1; i < len(b); i++ {
-			if b[i] != quote {
-				name = append(name, b[i])
-			} else if i+1 < len(b) && b[i+1] == quote {
-				name = append(name, quote)
-				i++
-			} else {
-				return string(name), b[i+1:]
-			}
-		}
-		return "", nil
+		return how.quotedName(b)
 	}
 	n := 0
-	for n < len(b) && !isSpace(b[n]) && bytes.IndexByte([]byte(";/#*\x00"), b[n]) < 0 {
+	for n < len(b) && n <= maxNameBytes {
+		if how.pair(b[n:]) {
+			n++
+		} else if !inName(b[n]) {
+			break
+		}
 		n++
 	}
 	return string(b[:n]), b[n:]
+}
+
+func (how reading) quotedName(b []byte) (string, []byte) {
+	quote := b[0]
+	var name []byte
+	for i := 1; i < len(b) && len(name) <= maxNameBytes; i++ {
+		switch {
+		case how.pair(b[i:]):
+			name = append(name, b[i])
+			i++
+		case b[i] == quote:
+			if i+1 == len(b) || b[i+1] != quote {
+				return string(name), b[i+1:]
+			}
+			i++
+		}
+		name = append(name, b[i])
+	}
+	if len(name) <= maxNameBytes {
+		return "", nil
+	}
+	return string(name), nil
+}
+
+// inName reports that a byte may be part of a name without quotes.
+func inName(ch byte) bool {
+	return 'a' <= ch|0x20 && ch|0x20 <= 'z' || '0' <= ch && ch <= '9' || ch == '_' || ch == '$' || ch >= 0x80
+}
+
+// pair reports that b begins with a character of two bytes, the second of which may be
+// one that has a meaning elsewhere. No digit and no letter has.
+func (how reading) pair(b []byte) bool {
+	return how&wide != 0 && len(b) > 1 && 0x81 <= b[0] && b[0] <= 0xfe && b[1] >= 0x40 &&
+		(how&katakana == 0 || b[0] < 0xa0 || b[0] > 0xdf)
 }
 
 // nextStatement is next of the reading that most servers have.
@@ -364,7 +434,7 @@ func (how reading) quoteEnd(b []byte, i int) int {
 	escapes := quote == '\'' && how&plainSingle == 0 || quote == '"' && how&plainDouble == 0
 	for i++; i < len(b); i++ {
 		switch {
-		case b[i] == '\\' && escapes, b[i] >= 0x81 && how&wide != 0:
+		case b[i] == '\\' && escapes, how.pair(b[i:]):
 			i++
 		case b[i] == quote:
 			return i

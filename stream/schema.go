@@ -24,7 +24,7 @@ func skipBlank(b []byte) []byte {
 		switch {
 		case isSpace(b[0]):
 			b = b[1:]
-		case b[0] == '#', len(b) > 2 && b[0] == '-' && b[1] == '-' && isSpace(b[2]):
+		case b[0] == '#', len(b) > 1 && b[0] == '-' && b[1] == '-' && (len(b) == 2 || b[2] <= ' ' || b[2] == 0x7f):
 			b = afterByte(b, '\n')
 		case len(b) > 2 && b[0] == '/' && b[1] == '*' && b[2] != '!' && b[2] != 'M':
 			_, b, _ = bytes.Cut(b[2:], []byte("*/"))
