@@ -39,7 +39,7 @@ func (c *Conn) fillParams(e *Event, q *command, s *statement) {
 	cur.skip(4)
 	count, known := 0, s != nil && s.params != unknownParams
 	if known {
-		count = s.params
+		count = int(s.params)
 	}
 	named := c.caps.attributes == Yes
 	if named && (count > 0 || flags&0x08 != 0) {

@@ -103,20 +103,21 @@ func (c *Conn) schemaUnsure(q *command, status Status) bool {
 // is not known.
 func (c *Conn) applyPrepared(s *statement, q *command, status Status) {
 	r := &c.resp
-	if s == nil || s.effects == nil {
+	e := s.rest().effects
+	if e == nil {
 		if r.told && r.status&serverStatusDBDropped != 0 && !r.tracked && !c.caps.tracksSchema {
 			c.db, c.dbKnown, c.schemaNs, c.schemaFrom = "", false, max(c.lastNs, q.lastNs), q.number
 		}
 		return
 	}
-	if r.tracked || status == StatusError || s.effects.unsure && c.caps.tracksSchema {
+	if r.tracked || status == StatusError || e.unsure && c.caps.tracksSchema {
 		return
 	}
 	c.schemaNs, c.schemaFrom = max(c.lastNs, q.lastNs), q.number
-	for i := range s.effects.schemas {
-		c.changeSchema(&s.effects.schemas[i])
+	for i := range e.schemas {
+		c.changeSchema(&e.schemas[i])
 	}
-	switch unsure := s.effects.unsure || q.unsure; {
+	switch unsure := e.unsure || q.unsure; {
 	case status != StatusOK, unsure && r.okSeen:
 		c.db, c.dbKnown = "", false
 	case r.schemaOK:

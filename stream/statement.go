@@ -9,20 +9,33 @@ import (
 // A statement is a prepared statement of a connection.
 type statement struct {
 	text     *text
-	params   int
-	cut      bool // text is what an outside source kept, and there was more
+	params   int32
 	lex      LexMode
+	cut      bool   // text is what an outside source kept, and there was more
 	types    []byte // two bytes for each parameter, of the last execution that told them
+	used     uint64 // the connection's command that used it last
+	uncommon *uncommon
+}
+
+// uncommon is what few of a server's many statements have.
+type uncommon struct {
 	longData []longData
-	used     uint64   // the connection's command that used it last
 	effects  *effects // on the schema; nil: none
+}
+
+// rest returns what few statements have, which may be nothing.
+func (s *statement) rest() uncommon {
+	if s == nil || s.uncommon == nil {
+		return uncommon{}
+	}
+	return *s.uncommon
 }
 
 // readEffects finds what executing the statement does to the schema.
 func (s *statement) readEffects(how, unsure reading) {
 	if rest := skipBlank(s.text.sql); mayHaveEffect(rest) {
 		if e := how.effects(rest, unsure); e.movesSchema() {
-			s.effects = &e
+			s.uncommon = &uncommon{effects: &e}
 		}
 	}
 }
@@ -106,7 +119,7 @@ func (c *Conn) prepared(id uint32, q *command, params int) {
 	if c.statements == nil {
 		c.statements = make(map[uint32]*statement)
 	}
-	s := &statement{text: x, params: params, lex: c.lexMode(), used: q.number}
+	s := &statement{text: x, params: int32(params), lex: c.lexMode(), used: q.number}
 	s.readEffects(c.reading())
 	c.statements[id] = s
 	c.lastPrepared = id
@@ -208,8 +221,8 @@ func (c *Conn) applyStatement(q *command, status Status) {
 		}
 	case ComStmtExecute, ComStmtReset, ComStmtBulkExecute:
 		s := c.statementOf(q)
-		if s != nil {
-			s.longData = s.longData[:0]
+		if s != nil && s.uncommon != nil {
+			s.uncommon.longData = s.uncommon.longData[:0]
 		}
 		if q.com != ComStmtReset {
 			c.applyPrepared(s, q, status)
@@ -227,24 +240,26 @@ func (c *Conn) applyStatement(q *command, status Status) {
 const maxLongParams = 64
 
 func (s *statement) addLongData(param uint16, n uint64) {
-	for i := range s.longData {
-		if s.longData[i].param == param {
-			s.longData[i].bytes += n
+	if s.uncommon == nil {
+		s.uncommon = new(uncommon)
+	}
+	u := s.uncommon
+	for i := range u.longData {
+		if u.longData[i].param == param {
+			u.longData[i].bytes += n
 			return
 		}
 	}
-	if len(s.longData) < maxLongParams {
-		s.longData = append(s.longData, longData{param, n})
+	if len(u.longData) < maxLongParams {
+		u.longData = append(u.longData, longData{param, n})
 	}
 }
 
 // long returns how much long data a parameter has, and whether it has any.
 func (s *statement) long(param int) (uint64, bool) {
-	if s != nil {
-		for _, l := range s.longData {
-			if int(l.param) == param {
-				return l.bytes, true
-			}
+	for _, l := range s.rest().longData {
+		if int(l.param) == param {
+			return l.bytes, true
 		}
 	}
 	return 0, false
