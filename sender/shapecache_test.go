@@ -161,7 +161,7 @@ func TestDigest(t *testing.T) {
 // The worker studies what it is offered, gives up nothing silently, and rests when
 // it has worked too much.
 func TestShapeWorker(t *testing.T) {
-	c := newShapeCache(shapeSets, shapeBytes)
+	c := newShapeCache(64*shapeSets, shapeBytes) // so many that none falls on another's place
 	w := newShapeWorker(c, 1, time.Hour)
 	defer w.close()
 	taken := 0
