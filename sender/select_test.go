@@ -418,7 +418,7 @@ func TestSelectionDoesNotAllocate(t *testing.T) {
 			l.chunk.reset()
 		}
 		put()
-		if n := testing.AllocsPerRun(200, put); n != 0 {
+		if n := allocations(put); n != 0 {
 			t.Errorf("%s: %v allocations", name, n)
 		}
 		s.Close()

@@ -164,7 +164,7 @@ func (s *scan) comment(i int) int {
 		}
 		return i + 2 + k + 2
 	}
-	return s.lineComment(i, t[0] == '#' || t[0] == '-' && t[1] == '-' && (len(t) == 2 || t[2] <= ' ' || t[2] == 0x7f))
+	return s.lineComment(i, t[0] == '#' || t[0] == '-' && t[1] == '-' && (len(t) == 2 || t[2] <= ' '))
 }
 
 func (s *scan) lineComment(i int, is bool) int {

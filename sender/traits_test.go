@@ -66,7 +66,7 @@ var traitCases = map[string]struct{ yes, no []string }{
 		[]string{"select /* ! */ 1", "select /*+ max_execution_time(5) */ 1", "select '/*! 1 */'"},
 	},
 	"trailing_comment": {
-		[]string{"select a from t where b='' -- '", "select a from t #", "select a from t -- x", "select a from t /* x"},
+		[]string{"select a from t where b='' -- '", "select a from t #", "select a from t -- x", "select a from t --\x7fx", "select a from t --\x01x", "select a from t /* x"},
 		[]string{"select a from t -- x\n where b=1", "-- x\nselect 1", "select a from t /* x */", "select '-- '"},
 	},
 	"system_variable": {

@@ -148,6 +148,55 @@ func TestTrackedSchema(t *testing.T) {
 	}
 }
 
+// The schema behind a text is the one that a server has after it in that character set, or
+// not known. MariaDB 10.11 was asked for those that are known.
+func TestSchemaInCharset(t *testing.T) {
+	for _, c := range []struct {
+		collation byte
+		sql       string
+		db        string
+		known     bool
+	}{
+		{8, "use\xa0b", "b", true},
+		{8, "\xa0use b", "b", true},
+		{8, "select 1 --\xa0'; use a\n; use b", "b", true},
+		{51, "use\xa0b", "", false}, // cp1251 has a letter of another kind there
+		{45, "use\xa0b", "shop", true},
+		{13, "select '\xb1\\''; use b; select 'x'", "b", true},
+		{13, "use `\x95\\`", "表", true},
+		{13, "use \x95\\", "表", true},
+		{13, "use `\xb1`", "ｱ", true},
+		{13, "use \xb1", "ｱ", true},
+		{28, "use `\x81``", "乣", true},
+		{28, "use \x81`", "乣", true},
+		{28, "select '\xb1\\''; use b; select 'x'", "shop", true},
+		{45, "use a$b", "a$b", true},
+	} {
+		var db string
+		var known bool
+		k := newTalk(func(e *Event) {
+			if e.Kind == KindCommand {
+				db, known = e.DB, e.DBKnown
+			}
+		})
+		login := loginBytes([]string{"bob", "shop", "multi"})
+		login[8] = c.collation
+		k.send(1, 0, greetingBytes("8.0.36"), false)
+		k.send(0, 1, login, false)
+		k.reply([]byte{0, 0, 0, 2, 0, 0, 0})
+		k.send(0, 0, append([]byte{3}, c.sql...), false)
+		for more := bytes.Count([]byte(c.sql), []byte(";")); more >= 0; more-- {
+			k.reply([]byte{0, 0, 0, 2 | byte(min(more, 1)*8), 0, 0, 0})
+		}
+		k.send(0, 0, []byte("\x03select 1"), false)
+		k.reply([]byte{0, 0, 0, 2, 0, 0, 0})
+		k.close()
+		if db != c.db || known != c.known {
+			t.Errorf("collation %d, %.40q: %q known %v, want %q %v", c.collation, c.sql, db, known, c.db, c.known)
+		}
+	}
+}
+
 // What the server has not told of how it reads a text is tried both ways.
 func TestReadings(t *testing.T) {
 	const (
@@ -155,6 +204,9 @@ func TestReadings(t *testing.T) {
 		double  = "select \"c:\\\"; use b; select \""
 		twoByte = "select '\x95\\'; use b; select '"
 	)
+	if how, unsure := new(Conn).reading(); how != 0 || unsure != allReadings {
+		t.Errorf("before a login texts are read as %b, unsure %b", how, unsure)
+	}
 	for _, c := range []struct {
 		sql         string
 		how, unsure reading
@@ -179,6 +231,8 @@ func TestReadings(t *testing.T) {
 		{"select 1 --\xa0'; select 1\n; use b", hardSpace, 0, true, false},
 		{"use `b\xa0`", hardSpace, 0, true, true},
 		{"use `b\\\xa0`" + strings.Repeat(" ", maxReread), 0, allReadings, true, true},
+		{"use b; select '\\x\xa0x'", 0, allReadings, true, false},
+		{"use b; select '\\x\xa0x'" + strings.Repeat(" ", maxReread), 0, allReadings, true, true}, // not looked at so often
 	} {
 		e := c.how.effects([]byte(c.sql), c.unsure)
 		if len(e.schemas) == 1 != c.use || e.unsure != c.maybe {
